@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 import waymesh_amqp
@@ -11,6 +14,14 @@ settings.register_profile("waymesh", deadline=None, suppress_health_check=[Healt
 settings.load_profile("waymesh")
 
 pytest_plugins = ["tests.kit.fixtures", "tests.brokers.fixtures", "tests.interop.fixtures"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist that takes over five seconds to end, all tests done, gets a SIGINT from its own thread
+    (execnet): the KeyboardInterrupt would only be printed as an exception of whatever runs then, the collector say."""
+    if hasattr(session.config, "workerinput"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def pytest_report_header() -> str:

@@ -8,10 +8,11 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from waymesh_upload.store import AWS, REGION, S3, Credentials, Target, UsageError
 from waymesh_upload.uploader import Uploader, UploadPass
@@ -62,19 +63,22 @@ class Service:
     def __init__(self, uploader: Uploader, interval_s: float) -> None:
         self._uploader = uploader
         self._interval_s = interval_s
-        self._stopped = threading.Event()
+        self._stopped = False
+        self._wake = SimpleQueue[None]()  # an event has a lock, which the thread may hold that a signal interrupts
         self._refused_passes = 0
         self._total = 0
 
     def stop(self) -> None:
         """Make one more pass and end. May be called in a signal handler."""
-        self._stopped.set()
+        self._stopped = True
+        self._wake.put(None)
 
     def run(self) -> UploadPass:
         """Make passes until `stop` is called; returns the last one."""
-        while not self._stopped.is_set():
+        while not self._stopped:
             self.turn()
-            self._stopped.wait(self._pause())
+            with suppress(Empty):
+                self._wake.get(timeout=self._pause())
         last = self.turn()
         LOG.info("stopped; %d files uploaded in total, %d set aside", self._total, last.set_aside)
         return last

@@ -16,7 +16,7 @@ from proton.utils import BlockingConnection
 
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 
 REPO = Path(__file__).resolve().parents[2]
 README = (REPO / "README.md").read_text(encoding="utf-8")
@@ -105,15 +105,15 @@ def test_stat_and_manage_commands_reach_the_local_mesh(mesh: list[int]) -> None:
 def test_python_example_sends_to_a_consumer_on_another_router(mesh: list[int]) -> None:
     example = blocks("python")[0].replace("127.0.0.1:5672", f"127.0.0.1:{mesh[0]}")
     with ThreadPoolExecutor() as pool:
-        consumer = BlockingConnection(f"127.0.0.1:{mesh[-1]}", timeout=10)
+        consumer = BlockingConnection(f"127.0.0.1:{mesh[-1]}", timeout=DEADLINE_S)
         try:
             receiver = consumer.create_receiver("orders/eu", credit=1)
             sending = pool.submit(run, [sys.executable, "-c", example])
-            assert receiver.receive(20).body == "an order"
+            assert receiver.receive(DEADLINE_S).body == "an order"
             receiver.accept()
         finally:
             consumer.close()  # which also writes the outcome that the sender waits for
-        sending.result(20)
+        sending.result(DEADLINE_S)
 
 
 def test_router_configuration_example(tmp_path: Path) -> None:
@@ -122,6 +122,6 @@ def test_router_configuration_example(tmp_path: Path) -> None:
     router = RouterProcess(tmp_path, "readme", config, [port])
     router.start()
     try:
-        BlockingConnection(router.url, timeout=10).close()
+        BlockingConnection(router.url, timeout=DEADLINE_S).close()
     finally:
         router.stop()

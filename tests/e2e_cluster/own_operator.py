@@ -32,6 +32,10 @@ from waymesh_operator.routers.client import KeyFolder, LiveClient, Reach, Secure
 
 QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1.0, apis_s=1.0)
 FOREVER_S = 3600
+END_S = 60.0
+"""Twice the grace period of a pod: the machine may be busy."""
+LIFE_S = 300.0
+"""Of an operator that changes nothing any more: it waits for the pods to start."""
 
 
 def own_settings(image: str) -> OperatorSettings:
@@ -77,7 +81,7 @@ class OwnOperator:
         """SIGTERM, as it were; returns when it has ended."""
         if self.operator is not None and self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.operator.stop)
-        self._thread.join(30)
+        self._thread.join(END_S)
         assert not self._thread.is_alive(), "the operator does not end"
 
     @property
@@ -293,7 +297,7 @@ async def life(space: Namespace, image: str, bomb: Bomb | None, until: Callable[
             )
             worker = MeshWorker(Ref(space.name, "mesh"), world)
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(LIFE_S):
                     while not until():
                         await _look(inventory, real, space.name, world.clock())
                         await worker.turn()

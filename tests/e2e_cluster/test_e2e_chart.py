@@ -179,7 +179,7 @@ def started(space: Namespace) -> dict[str, tuple[str, int]]:
 def mesh(operator: Namespace, namespace: Namespace) -> Namespace:
     """A namespace with a converged mesh of two."""
     namespace.apply(ROUTER)
-    namespace.wait_condition("Router", "mesh", "Converged", deadline_s=120)
+    namespace.wait_condition("Router", "mesh", "Converged")
     return namespace
 
 
@@ -189,7 +189,7 @@ def test_upgrade_leaves_meshes_alone(cluster: Cluster, mesh: Namespace) -> None:
     system.wait("Deployment", RELEASE, lambda found: found["status"].get("updatedReplicas") == 1)
     # The new operator has looked at the mesh when it has taken up a change.
     mesh.patch("Router", "mesh", {"spec": {"logging": {"level": "debug"}}})
-    mesh.wait_condition("Router", "mesh", "Programmed", deadline_s=120)
+    mesh.wait_condition("Router", "mesh", "Programmed")
     assert started(mesh) == before
     install_chart(cluster)
 
@@ -208,7 +208,7 @@ def test_uninstall_leaves_meshes_running(cluster: Cluster, mesh: Namespace) -> N
         assert started(mesh)["mesh-0"] == before["mesh-0"]
     finally:
         install_chart(cluster)
-    mesh.wait_condition("Router", "mesh", "Converged", deadline_s=120)
+    mesh.wait_condition("Router", "mesh", "Converged")
 
 
 PLACES = ("--set", "analytics.input.claim=files", "--set", "analytics.output.s3=s3a://bucket/out")

@@ -43,7 +43,7 @@ def test_addresses_are_programmed_on_every_router(
     mesh = Mesh(namespace).apply(3)
     namespace.apply(resource("Address", "news", routerRef={"name": "mesh"}, prefix="news", distribution="multicast"))
     mesh.converged(3)
-    namespace.wait_condition("Address", "news", "Programmed", deadline_s=60)
+    namespace.wait_condition("Address", "news", "Programmed")
     traffic = Traffic(namespace, operator_image, "news")
     traffic.receive("receiver-a", "receiver-b", "receiver-c")
     traffic.send(count=300)

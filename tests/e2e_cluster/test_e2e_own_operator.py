@@ -142,7 +142,7 @@ def test_operator_ends_quickly_when_told(namespace: Namespace, router_image: str
         Mesh(namespace).apply(1).converged(1)
         began = time.monotonic()
         operator.stop()
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 30, "the grace period of a pod"
         assert operator.error is None
         lease = namespace.get("Lease", "waymesh-operator")
         assert lease is not None

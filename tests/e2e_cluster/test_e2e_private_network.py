@@ -34,7 +34,7 @@ try:
 except OSError as error:
     print("closed:", error)
 """
-KNOWN_S = 60.0
+KNOWN_S = 180.0
 """Until the network has learned of new pods and policies."""
 
 

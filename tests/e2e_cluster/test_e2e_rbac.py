@@ -118,15 +118,17 @@ def live_through(space: Namespace) -> None:
         resource("Address", "orders", routerRef=HERE, prefix="orders"),
         resource("VhostPolicy", "shop", routerRef=HERE, hostname="mesh", groups=[group]),
     ]
-    space.apply(dependents)
+    link = resource("RouterLink", "north", routerRef=HERE, role="inter-router", tokenSecretRef={"name": "none"})
+    space.apply([*dependents, link])
     for manifest in dependents:
         space.wait_condition(manifest["kind"], manifest["metadata"]["name"], "Programmed")
+    space.wait_condition("RouterLink", "north", "ResolvedRefs", "False")  # there is no mesh to link to
     mesh.converged(2)
     mesh.scale(1)
     mesh.converged(1)
     space.patch("Router", "mesh", {"spec": {"listeners": []}})
     space.wait_gone("Service", "mesh")
-    for manifest in dependents:
+    for manifest in (*dependents, link):
         space.delete(manifest["kind"], manifest["metadata"]["name"])
     space.delete("Router", "mesh")
     space.wait_gone("StatefulSet", "mesh")

@@ -18,7 +18,7 @@ TRY = """
 from proton import ConnectionException, ProtonException
 from proton.utils import BlockingConnection, LinkDetached
 try:
-    connection = BlockingConnection("mesh:5672", timeout=20)
+    connection = BlockingConnection("mesh:5672", timeout=60)
 except (ConnectionException, ProtonException) as error:
     print("connection", error)
 else:

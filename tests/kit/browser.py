@@ -40,11 +40,12 @@ class Page:
         self._session: str | None = None
         self.errors: list[str] = []
         self.requested: list[str] = []
-        self._loaded = False
+        self._loaded: set[str] = set()
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the protocol; returns its result."""
@@ -66,9 +67,8 @@ class Page:
 
     def visit(self, url: str) -> None:
         """Show what is there, until it is loaded."""
-        self._loaded = False
-        self.call("Page.navigate", url=url)
-        while not self._loaded:
+        loader = self.call("Page.navigate", url=url)["loaderId"]
+        while loader not in self._loaded:  # the empty page that was there may be reported as loaded only now
             self._read()
 
     def run(self, script: str) -> Any:
@@ -110,8 +110,8 @@ class Page:
         message: dict[str, Any] = json.loads(text)
         told = message.get("params", {})
         match message.get("method"):
-            case "Page.loadEventFired":
-                self._loaded = True
+            case "Page.lifecycleEvent" if told["name"] == "load":
+                self._loaded.add(told["loaderId"])
             case "Runtime.exceptionThrown":
                 self.errors.append(str(told["exceptionDetails"]))
             case "Log.entryAdded" if told["entry"]["level"] == "error":

@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tests.kit.files import replace_file
+
 NAMES = {
     "C": NameOID.COUNTRY_NAME,
     "ST": NameOID.STATE_OR_PROVINCE_NAME,
@@ -69,12 +71,12 @@ class Authority:
                 x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
             )
         pair = KeyPair(self.folder / f"{label}.pem", self.folder / f"{label}.key")
-        pair.cert.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        replace_file(pair.cert, builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         encryption = (
             serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
         )
-        pair.key.write_bytes(
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        replace_file(
+            pair.key, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
         )
         return pair
 

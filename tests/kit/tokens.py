@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from tests.kit.certificates import KeyPair
+from tests.kit.files import replace_file
 
 ISSUER = "https://issuer.example"
 AUDIENCE = "waymesh"
@@ -132,6 +133,4 @@ class KeysServer:
 
 def keys_file(folder: Path, content: bytes) -> Path:
     """A file with keys; an existing one is replaced, as Kubernetes does."""
-    fresh = folder / "keys.new"
-    fresh.write_bytes(content)
-    return fresh.replace(folder / "keys.json")
+    return replace_file(folder / "keys.json", content)

@@ -8,8 +8,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+DEADLINE_S = 30.0
+"""For what happens at once, unless the machine is busy with something else."""
 
-def wait_until(predicate: Callable[[], T], deadline_s: float = 30.0, what: str | Callable[[], str] = "") -> T:
+
+def wait_until(predicate: Callable[[], T], deadline_s: float = DEADLINE_S, what: str | Callable[[], str] = "") -> T:
     """The first true value of `predicate()`; AssertionError, naming `what`, when none comes within `deadline_s`."""
     end = time.monotonic() + deadline_s
     pause = 0.001

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.operator.fake_routers import FakeMesh
 from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
@@ -76,18 +76,18 @@ def test_live_router_steps_left_behind_end_when_it_is_let_go_of() -> None:
         def slow(name: str, verb: str, what: str) -> None:
             if verb == "create":
                 begun.set()
-                assert go_on.wait(10)
+                assert go_on.wait(DEADLINE_S)
 
         mesh.fail = slow
         steps = threads.submit(router.carry_out, [create(f"a{number}") for number in range(100)])
-        assert begun.wait(10)
+        assert begun.wait(DEADLINE_S)
         ending = threads.submit(router.end)
-        wait_until(lambda: router._ended, 10, "the wish to end")
+        wait_until(lambda: router._ended, what="the wish to end")
         assert not ending.done()
         assert ("close", "") not in mesh.named("mesh-0").calls
         go_on.set()
         with pytest.raises(LiveError, match="has closed its connection"):
-            steps.result(10)
-        ending.result(10)
+            steps.result(DEADLINE_S)
+        ending.result(DEADLINE_S)
         assert mesh.named("mesh-0").calls[-1] == ("close", "")
         assert len(mesh.named("mesh-0").names("router.config.address")) == 1

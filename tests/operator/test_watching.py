@@ -9,6 +9,7 @@ from typing import Any
 import kopf
 import pytest
 
+from tests.kit.waiting import DEADLINE_S
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_operator.cluster.monitoring import Heartbeat
@@ -148,7 +149,7 @@ def test_audit_waits_for_the_crds_and_then_knows_everything() -> None:
         await asyncio.wait({filling}, timeout=0.2)
         assert not filling.done()
         lab.kube.unknown_kinds.discard("Broker")
-        await asyncio.wait_for(filling, 10)
+        await asyncio.wait_for(filling, DEADLINE_S)
         assert fresh.get("Router", NAMESPACE, "quiet") is not None
 
     run(story)

@@ -42,7 +42,8 @@ def test_busy_clients_move_to_added_routers_and_none_twice(tmp_path: Path) -> No
         def balanced() -> bool:
             return len(crowd.places) == CLIENTS and crowd.largest() <= 1.3 * CLIENTS / 5
 
-        wait_until(balanced, 60, lambda: f"no router has more than 1.3 times its share; {crowd.spread()}\n{up.text}")
+        uneven = "no router has more than 1.3 times its share"
+        wait_until(balanced, DEADLINE_S, lambda: f"{uneven}; {crowd.spread()}\n{up.text}")
         crowd.finish()
         wait_until(crowd.settled, DEADLINE_S, "all messages are accepted")
         assert max(crowd.moves.values()) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.clients import Client
-from tests.kit.local_mode import Up, mesh_up
+from tests.kit.local_mode import DEADLINE_S, Up, mesh_up
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -46,13 +46,13 @@ def test_a_client_finds_another_router_by_the_list_that_it_was_given(tmp_path: P
             first = told(client)
             assert first == [urls[2], urls[0], urls[1]]
             os.kill(pids["mesh-1"], signal.SIGKILL)
-            wait_until(client.ended.is_set)
+            wait_until(client.ended.is_set, DEADLINE_S)
         with Client(first[0]) as client:
             assert client.connection.remote_container == "mesh-2"
             second = told(client)
             up.wait_for("mesh is ready: 3 routers", times=2)
             up.edit("size: 3", "size: 2")
-            wait_until(client.ended.is_set)
+            wait_until(client.ended.is_set, DEADLINE_S)
         with Client(second[0]) as client, Client(second[1]) as other:
             assert [one.connection.remote_container for one in (client, other)] == ["mesh-0", "mesh-1"]
             received = other.receiver("orders", credit=1)

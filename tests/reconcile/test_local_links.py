@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.certificates import Authority
 from tests.kit.clients import exchange
-from tests.kit.local_mode import Up, mesh_up
+from tests.kit.local_mode import DEADLINE_S, Up, mesh_up
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -117,7 +117,7 @@ def test_messages_cross_from_one_mesh_to_another(tmp_path: Path, role: str, own_
             north.edit("peerNames: [south.link]", "peerNames: [client.example]")
             south.wait(lambda: link_ended(south), "the end of the link after other names")
             refused = "amqp:unauthorized-access: the certificate of the peer has south.link; expected client.example"
-            wait_until(lambda: log_of(north, "north-0").count(f"closed: {refused}") >= 2, what="the end of both")
+            wait_until(lambda: log_of(north, "north-0").count(f"closed: {refused}") >= 2, DEADLINE_S, "the end of both")
             south.edit(coded(router.cert), coded(client.cert))
             south.edit(coded(router.key), coded(client.key))
             south.wait_for("RouterLink/to-north is active on 2/2", times=2)
@@ -166,17 +166,24 @@ def test_three_meshes_are_one_network_while_links_change(tmp_path: Path) -> None
         exchange(west.url("west-0"), south.url("south-0"), "from-west-to-south")
 
         south.edit("cost: 2,", "cost: 7,")
-        wait_until(lambda: nodes(west, "west-0").get("south-0") == 2 + 7, what="the new cost, in another mesh")
+        wait_until(lambda: nodes(west, "west-0").get("south-0") == 2 + 7, DEADLINE_S, "the new cost, in another mesh")
         exchange(south.url("south-0"), west.url("west-0"), "from-south-to-west")
 
         left = neighbor(south, "south-0")
-        os.kill(north.pids()[left], signal.SIGKILL)
         (other,) = {"north-0", "north-1"} - {left}
-        wait_until(lambda: neighbor(south, "south-0") == other, what=f"the link to {other} in place of {left}")
-        wait_until(lambda: {"north-0", "north-1", "west-0"} <= nodes(south, "south-0").keys(), what="all routers")
+        killed = north.pids()[left]
+        north.process.send_signal(signal.SIGSTOP)  # it must not have the router again before the link has moved
+        try:
+            os.kill(killed, signal.SIGKILL)
+            moved = f"the link to {other} in place of {left}"
+            wait_until(lambda: neighbor(south, "south-0") == other, DEADLINE_S, moved)
+        finally:
+            north.process.send_signal(signal.SIGCONT)
+        all_three = {"north-0", "north-1", "west-0"}
+        wait_until(lambda: all_three <= nodes(south, "south-0").keys(), DEADLINE_S, "all routers")
         exchange(south.url("south-0"), north.url(other), "from-south-after-the-loss")
 
         link = south.file.read_text().split("---\n")[1]
         south.edit(f"---\n{link}", "")
-        wait_until(lambda: "south-0" not in nodes(west, "west-0"), what="the end of the link that was deleted")
+        wait_until(lambda: "south-0" not in nodes(west, "west-0"), DEADLINE_S, "the end of the link that was deleted")
         exchange(west.url("west-0"), north.url(other), "from-west-after-the-end")

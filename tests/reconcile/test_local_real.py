@@ -97,6 +97,8 @@ def test_an_entity_removed_by_hand_comes_back(up: Up) -> None:
 def test_addresses_of_a_broker_that_is_away_are_refused_by_routers_that_never_have_it(up: Up) -> None:
     up.write(up.file.read_text() + BROKER.format(port=free_port()))
     up.wait_for("LinkRoute/archive: mesh-1: the broker is not connected")
+    with up.client("mesh-0") as client:
+        up.wait(lambda: bool(client.query("router.config.linkRoute", ["name"])), "the link routes of the other router")
     with Client(up.url("mesh-0")) as client:
         assert "qd:no-route-to-dest" in str(client.receiver("archive.2026", wait=False).wait_detached())
 

@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +13,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.kit.interrupted import run_interrupted
 from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.cluster.actions import StopRouter
 from waymesh_operator.local.status import GOOD, Event
-from waymesh_operator.local.supervisor import Supervisor, shifted_ports
+from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
 from waymesh_operator.local.tables import Shown, address_table, event_text, link_table, plan_table, screen
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
@@ -55,20 +55,35 @@ def up(stage: Stage, *, terminal: bool = False, **options: object) -> tuple[Up, 
     return Up(stage.supervisor, screen_, UpOptions([stage.file], **options)), output  # type: ignore[arg-type]
 
 
-def when(condition: Callable[[], bool], do: Callable[[], None]) -> threading.Thread:
-    """Do something as soon as something is so."""
+class Watch:
+    """Does something as soon as something is so, once, in a thread of its own; nothing after its end."""
 
-    def watch() -> None:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            if condition():
-                do()
+    def __init__(self, condition: Callable[[], bool], do: Callable[[], None]) -> None:
+        self._over = threading.Event()
+        self._condition = condition
+        self._do = do
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.01):
+            if self._condition():
+                self._do()
                 return
-            time.sleep(0.01)
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    return thread
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def harmless_signals() -> Iterator[None]:
+    """A signal that arrives when the command has ended does nothing; the tests would end with it."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before):
+        signal.signal(number, handler)
 
 
 def test_once_comes_up_shows_the_routers_and_stops_them(stage: Stage) -> None:
@@ -121,6 +136,7 @@ def _silent(network: FakeNetwork, config: Path) -> FakeRouter:
     return router
 
 
+@pytest.mark.usefixtures("harmless_signals")
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_signal_drains_and_a_second_one_does_not_wait(stage: Stage, terminal: bool) -> None:
     command, output = up(stage, terminal=terminal)
@@ -131,16 +147,27 @@ def test_a_signal_drains_and_a_second_one_does_not_wait(stage: Stage, terminal: 
             router.unsettled = 4
         os.kill(os.getpid(), signal.SIGTERM)
 
-    first = when(lambda: stage.supervisor.converged, keep_busy_and_stop)
+    first = Watch(lambda: stage.supervisor.converged, keep_busy_and_stop)
     draining = ("mesh-2", "update", "mesh-2")
-    second = when(lambda: draining in network.changes, lambda: os.kill(os.getpid(), signal.SIGINT))
-    assert command.run() == 0
-    for thread in (first, second):
-        thread.join()
+    second = Watch(lambda: draining in network.changes, lambda: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        assert command.run() == 0
+    finally:
+        for watch in (first, second):
+            watch.end()
     text = output.getvalue()
     assert "stopping all routers, the highest first" in text
     assert "mesh-2 stops with 4 unsettled deliveries" in text
     assert network.alive() == []
+
+
+def test_a_signal_may_arrive_at_any_moment(stage: Stage) -> None:
+    command, _ = up(stage)
+    turns = iter(range(5))
+    run_interrupted(
+        lambda: keep_up(stage.supervisor, command._wake, lambda: next(turns, None) is None),
+        lambda: command._on_signal(signal.SIGTERM, None),
+    )
 
 
 def test_the_screen_of_a_terminal(stage: Stage) -> None:

@@ -103,10 +103,12 @@ def test_files_become_objects_of_the_same_name(scene: Scene) -> None:
 def test_a_server_that_refuses_for_a_while_costs_nothing(scene: Scene) -> None:
     scene.write(4)
     scene.server.refuse(403, 6)  # three a pass: the oldest, and others to see whether it is the store
-    scene.start("--interval-seconds", "0.1")
+    uploader = scene.start("--interval-seconds", "0.1")
     wait_until(lambda: len(scene.server.puts) == 4, 60, "all uploaded")
+    uploader.send_signal(signal.SIGSTOP)  # it must find all files at once: what is refused alone is tried again later
     scene.server.refuse(503, 3)
     scene.write(4, boot=2)
+    uploader.send_signal(signal.SIGCONT)
     wait_until(lambda: not scene.left(), 60, "all uploaded")
     assert scene.stop() == 0
     assert scene.server.objects() == scene.written

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 
 from rich.console import Console
@@ -110,7 +110,7 @@ class Up:
         self._supervisor = supervisor
         self._screen = screen_
         self._options = options
-        self._wake = threading.Event()
+        self._wake = SimpleQueue[None]()
         self._asked = 0
         self._answered = 0
         self._ready = False
@@ -130,7 +130,7 @@ class Up:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1
-        self._wake.set()
+        self._wake.put(None)
 
     def _turn_ended(self) -> bool:
         now = time.monotonic()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -30,7 +31,7 @@ from .traffic import Account, Order, Traffic
 MANIFEST = "mesh.yaml"
 ADDRESS = "orders"
 VICTIM = "mesh-1"
-READY_S = 15.0
+READY_S = 60.0
 FLOW_RATE = 400.0
 BEFORE_KILL_S, AFTER_RETURN_S = 0.7, 0.5
 
@@ -62,7 +63,7 @@ class Backstage:
 
     def __init__(self, folder: Path, console: Console) -> None:
         self._console = console
-        self._wake = threading.Event()
+        self._wake = SimpleQueue[None]()
         self._stop = threading.Event()
         world = Environment(SystemLauncher(), connect, self._tell)
         files = ManifestFiles([data_folder("examples") / MANIFEST])
@@ -83,7 +84,7 @@ class Backstage:
     def stop(self) -> None:
         """Drain and stop all routers; returns when they have ended."""
         self._stop.set()
-        self._wake.set()
+        self._wake.put(None)
         self._thread.join()
 
     @property
@@ -113,7 +114,7 @@ class Backstage:
         """Kill a router without warning; returns its pid."""
         process = self.mesh.routers[name].process
         process.send(signal.SIGKILL)
-        self._wake.set()
+        self._wake.put(None)
         return process.pid
 
     def back(self, name: str, pid: int) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from waymesh_operator.cluster.actions import Action
 from waymesh_operator.cluster.desired import DesiredState
@@ -346,14 +347,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def keep_up(supervisor: Supervisor, wake: threading.Event, turn_ended: Callable[[], bool]) -> None:
-    """Run steps until `turn_ended`, called after each step, returns true. Setting `wake` ends a pause early."""
+def keep_up(supervisor: Supervisor, wake: SimpleQueue[None], turn_ended: Callable[[], bool]) -> None:
+    """Run steps until `turn_ended`, called after each step, returns true. What is put into `wake` ends a pause early.
+
+    A queue, not an event: a signal's handler may run in a thread that holds the event's lock, and would wait for it.
+    """
     while True:
         supervisor.step(time.monotonic())
         if turn_ended():
             return
-        wake.wait(STEADY_S if supervisor.converged else BUSY_S)
-        wake.clear()
+        with suppress(Empty):
+            wake.get(timeout=STEADY_S if supervisor.converged else BUSY_S)
 
 
 def shifted_ports(meshes: Iterable[LocalMesh]) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.performatives import (
     Attach,
     Begin,
@@ -93,7 +94,7 @@ class FakeRouter:
 
     def __exit__(self, *_: object) -> None:
         self._stop.send(b"x")
-        self._thread.join(10)
+        self._thread.join(DEADLINE_S)
         for peer in self._peers:
             peer.socket.close()
         for other in (self._listener, self._stop, self._stopped, self._selector):

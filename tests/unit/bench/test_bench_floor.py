@@ -8,6 +8,7 @@ import pytest
 
 from tests.bench.floor import FloorProcess
 from tests.bench.tools import Tools
+from tests.kit.waiting import DEADLINE_S
 from tests.unit.bench.conftest import Loadgen
 
 pytestmark = pytest.mark.engine_independent
@@ -29,7 +30,7 @@ def test_round_trips(tools: Tools, loadgen: Loadgen) -> None:
 
 
 def test_usage(tools: Tools) -> None:
-    done = subprocess.run([str(tools.floor)], capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run([str(tools.floor)], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 2
     assert "usage" in done.stderr
 
@@ -40,4 +41,4 @@ def test_ends_with_its_input(tools: Tools) -> None:
         assert "listening" in relay.stdout.readline()
         assert relay.stdin
         relay.stdin.close()
-        assert relay.wait(10) == 0
+        assert relay.wait(DEADLINE_S) == 0

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.bench.tools import Tools
+from tests.kit.waiting import DEADLINE_S
 from tests.unit.bench.bench_fake_router import RELEASED, FakeRouter, Faults
 from tests.unit.bench.conftest import Loadgen
 
@@ -47,7 +48,8 @@ def test_a_wrong_option_is_named(loadgen: Loadgen, arguments: str, words: str) -
 
 
 def test_help(tools: Tools) -> None:
-    done = subprocess.run([str(tools.loadgen), "--help"], capture_output=True, text=True, timeout=10, check=True)
+    command = [str(tools.loadgen), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
     assert "--unsettled" in done.stdout
     assert "exit: 0 good" in done.stdout
 
@@ -187,7 +189,7 @@ def test_no_consumer_no_credit(loadgen: Loadgen) -> None:
 
 def test_the_run_is_bounded(loadgen: Loadgen) -> None:
     with FakeRouter() as router:
-        run = loadgen(f"--port {router.port} --count 1000 --rate 10 --max-seconds 0.3")
+        run = loadgen(f"--port {router.port} --count 1000 --rate 10 --max-seconds 2")
     assert run.code == 5
     assert "--max-seconds" in run.stderr
     assert 0 < run.result["sent"] < 1000

@@ -12,6 +12,7 @@ from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 
 from tests.kit.ports import free_port
+from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.message import decode_message, encode_message
 from waymesh_router.management.agent import Agent
 
@@ -80,14 +81,14 @@ class FakeServer(MessagingHandler):
 
     def __enter__(self) -> FakeServer:
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(DEADLINE_S)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.trigger(ApplicationEvent("halt"))
-        self._thread.join(10)
+        self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -48,7 +48,7 @@ def test_options(server: FakeServer, authority: Authority, capsys: pytest.Captur
 def test_a_router_of_an_unknown_authority(server: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     tls = Tls(ca=str(Authority(tmp_path / "other", "Other CA").cert))
-    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=tls, timeout_s=5):
+    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=tls):
         pass
 
 
@@ -66,7 +66,7 @@ def test_another_name_when_asked(
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.cert))
     strict = Tls(str(authority.cert) if named else None, server_name="elsewhere")
     lenient = replace(strict, verify_name=False)
-    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=strict, timeout_s=5):
+    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=strict):
         pass
     with ManagementClient(server.url, tls=lenient) as client:
         assert client.read("router")["id"] == "A"
@@ -74,7 +74,7 @@ def test_another_name_when_asked(
 
 def test_a_name_that_is_not_checked_leaves_the_authority_to_be_checked(server: FakeServer) -> None:
     tls = Tls(verify_name=False)
-    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=tls, timeout_s=5):
+    with pytest.raises(ConnectionFailed, match="certificate"), ManagementClient(server.url, tls=tls):
         pass
 
 

@@ -126,10 +126,13 @@ def test_nobody_listens() -> None:
 
 def test_time_out_and_recovery(server: FakeServer, bench: Bench) -> None:
     answer, server.answer = server.answer, silent
-    with ManagementClient(server.url, timeout_s=0.3) as client:
+    with ManagementClient(server.url) as client:
+        usual = client._channel._timeout_s
+        client._channel._timeout_s = client._channel.connect().timeout = 0.3
         with pytest.raises(RequestTimeout, match=r"0\.3 s"):
             client.read("router")
         server.answer = answer
+        client._channel._timeout_s = usual  # of the next connection
         assert client.read("router")["id"] == "A"
 
 

@@ -71,4 +71,4 @@ def test_many_number_signs_do_not_make_a_match_slow() -> None:
     table.add(".".join(["#", "a"] * 30), 1)
     began = time.process_time()
     assert table.match(".".join(["a"] * 2000) + ".b") == []
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 20  # of CPU, which a busy machine stretches; without the limit: years

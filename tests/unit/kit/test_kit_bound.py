@@ -35,7 +35,7 @@ def test_a_child_ends_with_its_parent(command: list[str]) -> None:
         assert runs(child)
         assert runs(inner)
         parent.kill()
-    wait_until(lambda: not runs(child) and not runs(inner), 10.0, "the child stays")
+    wait_until(lambda: not runs(child) and not runs(inner), what="the end of the child")
 
 
 def test_the_process_id_is_that_of_the_program() -> None:

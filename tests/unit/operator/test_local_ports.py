@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from tests.kit.ports import free_port
 from waymesh_operator.errors import LocalError
 from waymesh_operator.local.state import LAST, PortTable, Saved, is_free
 from waymesh_operator.resources.router import Listener, Ref, Router
@@ -73,9 +74,7 @@ def test_no_port_at_all() -> None:
 
 
 def test_is_free_asks_the_system() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    port = free_port()  # not one that the system gives to clients: it could be in use again at once
+    with socket.create_server(("127.0.0.1", port)):
         assert not is_free(port)
     assert is_free(port)

@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.kit.waiting import DEADLINE_S, wait_until
 from waymesh_operator.errors import LocalError
 from waymesh_operator.local.processes import ChildProcess, FoundProcess, SystemLauncher, router_command, usage
 from waymesh_operator.local.state import StateFolder, default_root
@@ -20,13 +19,6 @@ from waymesh_operator.resources.router import Ref
 pytestmark = pytest.mark.engine_independent
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(60)"
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_ports_and_pids_are_remembered(tmp_path: Path) -> None:
@@ -92,13 +84,13 @@ def test_last_log_line_of_a_log(tmp_path: Path) -> None:
 def test_a_child_process_tells_how_it_ended() -> None:
     for code, expected in (("pass", "exit code 0"), ("raise SystemExit(3)", "exit code 3")):
         process = ChildProcess(subprocess.Popen([sys.executable, "-c", code]))
-        eventually(lambda process=process: process.ended() is not None)  # type: ignore[misc]
+        wait_until(lambda process=process: process.ended() is not None)  # type: ignore[misc]
         assert process.ended() == expected
     process = ChildProcess(subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.DEVNULL))
     assert process.ended() is None
     assert usage(process.pid) is not None
     process.send(signal.SIGKILL)
-    eventually(lambda: process.ended() is not None)
+    wait_until(lambda: process.ended() is not None)
     assert process.ended() == "signal 9 SIGKILL"
     process.send(signal.SIGTERM)  # gone already: nothing happens
 
@@ -115,7 +107,7 @@ def test_a_process_of_an_earlier_run_is_found_by_pid_and_configuration(tmp_path:
         assert isinstance(found, FoundProcess)
         assert found.ended() is None
         found.send(signal.SIGTERM)
-        popen.wait(10)
+        popen.wait(DEADLINE_S)
         assert found.ended() == "ended"
         found.send(signal.SIGTERM)
     assert launcher.find(os.getpid(), config) is None

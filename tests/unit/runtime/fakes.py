@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
@@ -115,7 +116,7 @@ class Running:
             done.set()
 
         self.loop.call_from_thread(run)
-        assert done.wait(10), "the loop does not answer"
+        assert done.wait(DEADLINE_S), "the loop does not answer"
         if result[1] is not None:
             raise result[1]
         return result[0]
@@ -141,7 +142,7 @@ class Running:
 
     def stop(self) -> None:
         self.loop.call_from_thread(lambda: self.host.stop("the test is over"))
-        self._thread.join(10)
+        self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
         self.loop.close()
 

@@ -15,8 +15,8 @@ from tests.kit.boot import BootedRouter, write_boot_files
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
-from tests.kit.process import command
-from tests.kit.waiting import wait_until
+from tests.kit.process import START_S, command
+from tests.kit.waiting import DEADLINE_S, wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
@@ -95,7 +95,7 @@ def test_a_refused_entity_of_a_person_stops_the_start(
 ) -> None:
     named = [entity[0], {**entity[1], "name": "mine"}]
     arguments = write_boot_files(tmp_path, {"shared.json.gz": [named], "mesh-0.json": own(port)})
-    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=START_S, check=False)
     assert done.returncode == 1
     assert reason in done.stderr
 
@@ -112,6 +112,7 @@ def test_a_vhost_of_an_operator_that_cannot_be_enforced_denies_all_its_clients(t
     router = BootedRouter(tmp_path, "mesh-0", ([VHOST, *policy], own(port)), [port, clients])
     router.start()
     try:
+        wait_until(lambda: "k8s/ns/vhost/v of" in router.log)
         (line,) = [line for line in router.log.splitlines() if "k8s/ns/vhost/v of" in line]
         assert "AGENT (error)" in line
         assert "denies all its clients: vhost v: groups.g: remoteHosts: '10.0.0.*': * must stand alone" in line
@@ -128,7 +129,7 @@ def test_a_vhost_of_an_operator_that_cannot_be_enforced_denies_all_its_clients(t
 def test_without_its_listeners_a_router_does_not_start(tmp_path: Path, port: int) -> None:
     listener = ["listener", {"name": "k8s/ns/router/mesh/listener/mesh", "port": port, "sslProfile": "k8s/ns/broker/b"}]
     arguments = write_boot_files(tmp_path, {"shared.json.gz": [PROFILE, listener], "mesh-0.json": own(free_port())})
-    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*command(), *arguments], capture_output=True, text=True, timeout=START_S, check=False)
     assert done.returncode == 1
     assert "there is no sslProfile k8s/ns/broker/b" in done.stderr
 
@@ -157,7 +158,7 @@ def test_a_listener_with_a_certificate_of_its_own_stays_closed_until_that_is_the
             for kind, attributes in (profile, listener):
                 client.create(kind, attributes)
         context = ssl.create_default_context(cafile=str(authority.cert))
-        with socket.create_connection(("127.0.0.1", int(place["port"])), 10) as raw:
+        with socket.create_connection(("127.0.0.1", int(place["port"])), DEADLINE_S) as raw:
             assert context.wrap_socket(raw, server_hostname="localhost").version() == "TLSv1.3"
     finally:
         router.stop()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 
+from tests.kit.waiting import DEADLINE_S
 from tests.unit.runtime.fakes import FakeConnection, FakeRouter
 from waymesh_router.host import Peer
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
@@ -60,6 +62,9 @@ def test_what_a_peer_sent_before_it_reset_the_connection_is_read() -> None:
     theirs.sendall(sent)
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     theirs.close()
+    arrived = select.poll()
+    arrived.register(ours, 0)  # for errors alone: the reset, behind all data
+    assert arrived.poll(DEADLINE_S * 1000)
     conn.say(b"this finds nobody")
     io.flush()
     assert conn.got == sent

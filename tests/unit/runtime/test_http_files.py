@@ -88,7 +88,7 @@ def test_what_is_not_served(root: Path, path: str) -> None:
     assert asked(root, path) is None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(path=st.lists(st.sampled_from(["/", "..", ".", "%2e", "%2f", "sub", "folder", "file", "secret", "~", "%00"])))
 def test_no_path_leads_out(root: Path, path: list[str]) -> None:
     answer = asked(root, "/" + "".join(path))

@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.waiting import DEADLINE_S
 from waymesh_router.runtime import log_writer
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import QueuedSink, open_output
 
 pytestmark = pytest.mark.engine_independent
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a sink waits for its lines, however slow the machine is."""
+    monkeypatch.setattr(log_writer, "END_S", DEADLINE_S)
 
 
 class SlowSink:

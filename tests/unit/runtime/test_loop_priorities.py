@@ -13,7 +13,7 @@ from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, LOW_PRIORITY_S, Loop
 
 pytestmark = pytest.mark.engine_independent
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 class Reader:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.kit.certificates import Authority, KeyPair
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
 from tests.unit.runtime.test_tls_trust import echoes
@@ -66,7 +66,7 @@ class Door:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if pair is not None:
             context.load_cert_chain(pair.cert, pair.key)
-        raw = socket.create_connection(("127.0.0.1", self.port), 10)
+        raw = socket.create_connection(("127.0.0.1", self.port), DEADLINE_S)
         sock = self.open.enter_context(context.wrap_socket(raw))
         assert echoes(sock)
         return sock
@@ -95,7 +95,7 @@ def door(host: Running, folder: Path, authority: Authority, server: KeyPair) -> 
 
 def ended(sock: ssl.SSLSocket, reason: str) -> bool:
     """Whether the listener closes the connection with this reason."""
-    sock.settimeout(10)
+    sock.settimeout(DEADLINE_S)
     return sock.recv(1000).decode() == f"closed: {reason}\n"
 
 
@@ -237,7 +237,7 @@ def test_a_handshake_that_began_before_the_change_is_refused(
     context.load_cert_chain(peer.cert, peer.key)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = context.wrap_bio(incoming, outgoing)
-    with socket.create_connection(("127.0.0.1", door.port), 10) as raw:
+    with socket.create_connection(("127.0.0.1", door.port), DEADLINE_S) as raw:
         with pytest.raises(ssl.SSLWantReadError):
             client.do_handshake()
         raw.sendall(outgoing.read())

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.files import replace_file
 from tests.kit.ports import free_port
-from tests.kit.process import RouterProcess, command, section
+from tests.kit.process import START_S, RouterProcess, command, section
 from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
@@ -85,18 +86,12 @@ def hostnames(router: RouterProcess) -> set[str]:
         return {row["hostname"] for row in client.query("vhost", ["hostname"])}
 
 
-def replace(file: Path, text: str) -> None:
-    """Replace a file atomically: the router may read it at any time."""
-    new = file.with_suffix(".new")
-    new.write_text(text, encoding="utf-8")
-    new.rename(file)
-
-
 @pytest.mark.parametrize("signalled", [True, False], ids=["on SIGHUP", "when it changes"])
 def test_files_of_the_folder_are_read_again(router: RouterProcess, tmp_path: Path, signalled: bool) -> None:
     file = tmp_path / "policies" / "more.json"
     groups = {"g": {"users": ["ann"], "remoteHosts": "localhost"}}  # a name is looked up
-    replace(file, json.dumps([["vhost", {"hostname": "c", "groups": groups}], ["vhost", {"hostname": "d"}]]))
+    vhosts = [["vhost", {"hostname": "c", "groups": groups}], ["vhost", {"hostname": "d"}]]
+    replace_file(file, json.dumps(vhosts).encode())
     if signalled:
         os.kill(router.pid, signal.SIGHUP)
     wait_until(lambda: hostnames(router) == {"$default", "c", "d"})
@@ -107,12 +102,11 @@ def test_files_of_the_folder_are_read_again(router: RouterProcess, tmp_path: Pat
 
 def test_a_file_that_cannot_be_read_leaves_the_vhosts_as_they_are(router: RouterProcess, tmp_path: Path) -> None:
     file = tmp_path / "policies" / "more.json"
-    replace(file, '[["vhost", {"hostname": "d"}], ["vhost"')
+    replace_file(file, b'[["vhost", {"hostname": "d"}], ["vhost"')
     os.kill(router.pid, signal.SIGHUP)
     wait_until(lambda: "the vhosts read before stay in force" in router.log)
     assert hostnames(router) == {"$default", "b", "c"}
-    file.unlink()
-    (tmp_path / "policies").rmdir()
+    (tmp_path / "policies").rename(tmp_path / "gone")
     os.kill(router.pid, signal.SIGHUP)
     wait_until(lambda: "policies is not a folder; the vhosts read before stay in force" in router.log)
     assert hostnames(router) == {"$default", "b", "c"}
@@ -161,6 +155,6 @@ def test_a_router_does_not_start_with_a_vhost_that_cannot_be_enforced(
 ) -> None:
     path = tmp_path / "t.conf"
     path.write_text(text_of(tmp_path, free_port()).replace(old, new), encoding="utf-8")
-    done = subprocess.run([*command(), "-c", str(path)], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([*command(), "-c", str(path)], capture_output=True, text=True, timeout=START_S, check=False)
     assert done.returncode == 1
     assert reason in done.stderr

@@ -10,14 +10,14 @@ import struct
 import pytest
 
 from tests.kit.ports import free_port
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running, running
 from waymesh_router.runtime.errors import HostError
 
 
 def dial(port: int, family: socket.AddressFamily = socket.AF_INET) -> socket.socket:
     sock = socket.socket(family)
-    sock.settimeout(10)
+    sock.settimeout(DEADLINE_S)
     sock.connect(("127.0.0.1" if family == socket.AF_INET else "::1", port))
     return sock
 
@@ -113,7 +113,7 @@ def test_a_refused_connection_is_closed(host: Running) -> None:
     host.router.refuse = True
     with dial(port) as sock:
         assert sock.recv(1) == b""
-    assert host.host.errors == 1
+    assert host.call(lambda: host.host.errors) == 1
 
 
 def test_reset_by_the_peer(host: Running) -> None:
@@ -159,7 +159,8 @@ def test_all_addresses_share_a_port(host: Running) -> None:
 
 
 def test_connections_of_a_deleted_listener_go_on(host: Running) -> None:
-    port = host.listen()
+    port = free_port()
+    host.listen(port=str(port))
     with dial(port) as sock:
         sock.sendall(b"x\n")
         read_line(sock)
@@ -174,7 +175,7 @@ def test_connections_of_a_deleted_listener_go_on(host: Running) -> None:
 def test_connector_greets_and_talks(host: Running) -> None:
     host.router.greeting = b"AMQP\n"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
+        server.settimeout(DEADLINE_S)
         port = server.getsockname()[1]
         host.connect(port)
         sock, _ = server.accept()
@@ -234,9 +235,9 @@ def test_out_of_descriptors_pauses_accepting(host: Running) -> None:
     first.sendall(b"x\n")
     read_line(first)
     second = socket.socket()
-    second.settimeout(10)
+    second.settimeout(DEADLINE_S)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (second.fileno() + 1, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # 0, 1 and 2 are in use; a higher one may become free
     try:
         second.connect(("127.0.0.1", port))
         wait_until(lambda: "cannot accept: Too many open files" in host.log_text())

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
+from tests.kit.files import replace_file
 from tests.kit.silence import silent
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.tls import TlsProfile, key_password
@@ -41,7 +42,7 @@ def tls_listener(host: Running, attrs: dict[str, Any], **more: Any) -> int:
 
 
 def dial_plain(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), 10)
+    return socket.create_connection(("127.0.0.1", port), DEADLINE_S)
 
 
 def dial(
@@ -231,7 +232,7 @@ def test_new_certificate_is_used_without_restart(host: Running, tmp_path: Path) 
             subject = sock.getpeercert()
             assert subject is not None
             assert subject["subject"] == ((("commonName", name),),)
-    first.key.write_text("rubbish", encoding="ascii")
+    replace_file(first.key, b"rubbish")
     with dial(port, authority) as sock:  # the files loaded before stay in use
         assert echo(sock, b"x\n") == b"x\n"
     assert "the files loaded before stay in use" in host.log_text()

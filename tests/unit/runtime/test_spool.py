@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from waymesh_router.runtime import spool as module
 from waymesh_router.runtime import spool_files
 from waymesh_router.runtime.spool import Spool, Tally
@@ -45,7 +45,7 @@ class Scene:
 
     def end(self, spool: Spool) -> None:
         spool.close()
-        spool.wait(10)
+        spool.wait(DEADLINE_S)
 
     def names(self) -> list[FileName]:
         """The finished files."""
@@ -163,7 +163,7 @@ def test_the_oldest_samples_go_first_when_the_room_is_used_up(scene: Scene) -> N
 
 def test_samples_are_dropped_before_anything_else(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKLOG_BYTES", 1 << 18)
-    monkeypatch.setattr(SpoolFiles, "write", lambda self, piece: wait_until(lambda: scene.logged, 20, "the end"))
+    monkeypatch.setattr(SpoolFiles, "write", lambda self, piece: wait_until(lambda: scene.logged, what="the end"))
     spool = scene.spool()
     for _ in range(400):
         sample(spool)

@@ -18,7 +18,7 @@ def test_segments_count_before_anybody_reads_them() -> None:
         with accepted:
             before = data_segments_in(accepted)
             client.sendall(b"something")
-            wait_until(lambda: data_segments_in(accepted) == before + 1, 10.0, "a segment more")
+            wait_until(lambda: data_segments_in(accepted) == before + 1, what="a segment more")
 
 
 def test_what_is_no_tcp_connection_has_none() -> None:

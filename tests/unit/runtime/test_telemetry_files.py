@@ -20,7 +20,7 @@ from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from waymesh_client.management import ManagementClient
 from waymesh_schema.metrics import METRICS
 from waymesh_schema.telemetry import KINDS, parse_path
@@ -44,6 +44,12 @@ def records(root: Path) -> dict[str, list[dict[str, Any]]]:
         lines.sort(key=lambda line: line["seq"])
         assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1)), "nothing is missing"
     return found
+
+
+def finished(root: Path) -> int:
+    """How many records of deliveries the files have; 0 while one is not finished."""
+    names = [parse_path(path.relative_to(root).as_posix()) for path in root.rglob("*.gz")]
+    return sum(name.count for name in names if name and name.kind == "delivery") if all(names) else 0
 
 
 @pytest.fixture
@@ -96,7 +102,7 @@ def test_telemetry_is_switched_on_and_off_while_the_router_runs(start_router: St
         send(router, 5)
         assert management.read("telemetry")["records"] >= 10
         management.update({"path": ""}, "telemetry")
-        wait_until(lambda: any(path.suffix == ".gz" for path in spool.rglob("kind=delivery/**/*")), what="its files")
+        wait_until(lambda: finished(spool) == 10, what="its files")
         send(router, 5)
         assert management.read("telemetry")["records"] == 0
     assert len(records(spool)["delivery"]) == 10
@@ -149,7 +155,7 @@ def test_metrics_are_those_of_the_table(start_router: StartRouter, spool: Path, 
         sent = client.sender("orders").send_all([str(number) for number in range(10)])
         receiver.take(10)
         assert [one.outcome() for one in sent] == ["accepted"] * 10
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()

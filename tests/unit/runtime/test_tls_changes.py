@@ -14,10 +14,11 @@ import pytest
 
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
+from tests.kit.files import replace_file
 from tests.kit.mesh import known_routers
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from waymesh_client.channel import Tls
 from waymesh_client.errors import ClientError, ManagementError
@@ -284,7 +285,7 @@ def test_authorities_of_a_listener_in_place_of_the_profiles(
     port = host.listen(sslProfile="p", saslMechanisms="EXTERNAL", requireSsl=True, trustedCertsFile=str(trusted))
     assert user_of(host, port, old, new) == "CN=worker"
     assert user_of(host, port, old, old) is None
-    trusted.write_bytes(new.cert.read_bytes() + old.cert.read_bytes())
+    replace_file(trusted, new.cert.read_bytes() + old.cert.read_bytes())
     assert user_of(host, port, old, old) == "CN=worker"
 
 
@@ -295,7 +296,7 @@ def user_of(host: Running, port: int, trusted: Authority, issuer: Authority) -> 
     context.load_cert_chain(own.cert, own.key)
     before = len(host.router.connections)
     try:
-        raw = socket.create_connection(("127.0.0.1", port), 10)
+        raw = socket.create_connection(("127.0.0.1", port), DEADLINE_S)
         with context.wrap_socket(raw, server_hostname="localhost") as sock:
             sock.sendall(b"x\n")
             if sock.recv(10) != b"x\n":

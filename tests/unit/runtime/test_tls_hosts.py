@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
 from waymesh_router.runtime.errors import HostError
@@ -53,7 +53,7 @@ class Hosts:
 
     def dial(self, asked: str | None, pair: KeyPair | None = None, header: bool = False) -> ssl.SSLSocket:
         """A client that requests this host. `header`: it first requests TLS with an AMQP header."""
-        raw = socket.create_connection(("127.0.0.1", self.port), 10)
+        raw = socket.create_connection(("127.0.0.1", self.port), DEADLINE_S)
         if header:
             raw.sendall(AMQP_TLS_HEADER)
             assert raw.recv(8) == AMQP_TLS_HEADER
@@ -106,19 +106,19 @@ def test_the_certificate_is_that_of_the_host_asked_for(hosts: Hosts, asked: str 
 
 
 def test_plain_clients_come_in_beside_tls(hosts: Hosts) -> None:
-    with socket.create_connection(("127.0.0.1", hosts.port), 10) as sock:
+    with socket.create_connection(("127.0.0.1", hosts.port), DEADLINE_S) as sock:
         sock.sendall(b"plain\n")
         assert sock.recv(10) == b"plain\n"
 
 
 def test_a_first_message_in_single_bytes_is_waited_for(hosts: Hosts) -> None:
-    with socket.create_connection(("127.0.0.1", hosts.port), 10) as sock:
+    with socket.create_connection(("127.0.0.1", hosts.port), DEADLINE_S) as sock:
         assert named(in_single_bytes(hosts.context(), sock, "orders.example")) == "orders"
 
 
 def test_a_first_message_that_does_not_end_is_cut(host: Running, tmp_path: Path) -> None:
     hosts = Hosts(host, tmp_path, initialHandshakeTimeoutSeconds=1)
-    with socket.create_connection(("127.0.0.1", hosts.port), 10) as sock:
+    with socket.create_connection(("127.0.0.1", hosts.port), DEADLINE_S) as sock:
         sock.sendall(b"\x16\x03\x01\x40\x00\x01\xff\xff\xff")
         assert ended(sock)
     wait_until(lambda: "the handshake took too long" in host.log_text())

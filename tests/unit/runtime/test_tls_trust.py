@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
+from tests.kit.files import replace_file
 from tests.kit.silence import silent
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
 from waymesh_router.runtime.errors import HostError
@@ -49,7 +50,7 @@ class Trusting:
         return self.dial_with(self.context(pair))
 
     def dial_with(self, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
-        raw = socket.create_connection(("127.0.0.1", self.port), 10)
+        raw = socket.create_connection(("127.0.0.1", self.port), DEADLINE_S)
         return context.wrap_socket(raw, server_hostname="localhost", session=session)
 
     def admits(self, pair: KeyPair | None) -> bool:
@@ -79,8 +80,7 @@ def thief(authority: Authority) -> KeyPair:
 
 
 def written(path: Path, content: bytes) -> str:
-    path.write_bytes(content)
-    return str(path)
+    return str(replace_file(path, content))
 
 
 # ---- revocation
@@ -182,7 +182,7 @@ def test_with_peers_only_the_very_certificates_are_trusted(
     assert listener.admits(worker)
     assert not listener.admits(thief), "though its issuer is in the file"
     wait_until(lambda: "is not itself in caCertFile" in host.log_text())
-    Path(both).write_bytes(thief.cert.read_bytes())
+    written(Path(both), thief.cert.read_bytes())
     assert listener.admits(thief)
     assert not listener.admits(worker)
 
@@ -270,6 +270,6 @@ def test_a_changed_file_of_display_names_is_read_again(
     names = written(tmp_path / "names.json", b'{"worker": "Ann"}')
     listener = Trusting(host, authority, server, uidFormat="n", uidNameMappingFile=names)
     for name in ("Ann", "Beatrice"):
-        Path(names).write_text(f'{{"worker": "{name}"}}', encoding="utf-8")
+        written(Path(names), f'{{"worker": "{name}"}}'.encode())
         assert listener.admits(worker)
         assert host.router.connections[-1][1].peer.external_user == name

@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.tokens import Issuer, KeysServer, keys_file
+from tests.kit.waiting import DEADLINE_S
+from waymesh_router.runtime import token_keys
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.token_keys import MAX_BYTES, FileSource, Keys, KeysError, Source, UrlSource, parse_keys
 from waymesh_router.runtime.tokens import TokenProfile
@@ -21,6 +23,13 @@ from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create
 
 pytestmark = pytest.mark.engine_independent
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers is waited for, however slow the machine is."""
+    for limit in ("STEP_S", "REQUEST_S", "WAIT_S"):
+        monkeypatch.setattr(token_keys, limit, DEADLINE_S)
 
 
 class Kept:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.runtime.fakes import Running, running
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 pytestmark = pytest.mark.engine_independent
 

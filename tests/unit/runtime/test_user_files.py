@@ -11,6 +11,7 @@ import pytest
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.users import make_line
 
 
@@ -31,7 +32,7 @@ def test_a_router_starts_with_a_bad_user_and_lets_the_others_in(tmp_path: Path) 
         assert re.search(r"line 2: user eve: iterations must be .*; this user cannot log in", router.log)
         assert "line 3: expected name:" in router.log
         assert "line 4: user carl: not valid Unicode" in router.log
-        with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http}/metrics", timeout=DEADLINE_S) as answer:
             assert b"\nwaymesh_users_refused 3\n" in answer.read()
     finally:
         router.stop()
