@@ -11,9 +11,12 @@ import proton
 from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 
+from tests.kit.garbage import GARBAGE
 from tests.kit.ports import free_port
 from waymesh_amqp.message import decode_message, encode_message
 from waymesh_router.management.agent import Agent
+
+DEADLINE_S = 60.0
 
 Answer = Callable[[proton.Message], "proton.Message | None"]
 
@@ -79,16 +82,18 @@ class FakeServer(MessagingHandler):
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> FakeServer:
+        GARBAGE.hold()
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(DEADLINE_S)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.trigger(ApplicationEvent("halt"))
-        self._thread.join(10)
+        self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
+        GARBAGE.let_go()
 
     def _run(self) -> None:
         self._container.run()
