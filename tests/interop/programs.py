@@ -27,7 +27,7 @@ from tests.kit.bound import bound
 from tests.kit.built import cached, call, need
 
 HERE = Path(__file__).parent
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 class Run:

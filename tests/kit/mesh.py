@@ -12,7 +12,7 @@ from waymesh_client.errors import ClientError
 from waymesh_client.management import ManagementClient
 
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-CONVERGE_S = 60.0
+CONVERGE_S = 120.0
 
 Edges = list[tuple[int, int]]
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(predicate: Callable[[], T], deadline_s: float = 30.0, what: str | Callable[[], str] = "") -> T:
+def wait_until(predicate: Callable[[], T], deadline_s: float = 60.0, what: str | Callable[[], str] = "") -> T:
     """The first true value of `predicate()`; AssertionError, naming `what`, when none comes within `deadline_s`."""
     end = time.monotonic() + deadline_s
     pause = 0.001
