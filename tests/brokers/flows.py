@@ -11,7 +11,8 @@ from tests.kit.clients import Client, Received, Receiver, Sender
 from tests.kit.outcomes import STATES, Sent
 from tests.kit.waiting import wait_until
 
-FLOW_S = 60.0
+FLOW_S = 120.0
+"""A broker that is started again meanwhile has a good part of it to start."""
 WINDOW = 50
 
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from tests.kit.waiting import wait_until
 
-START_S = 90.0
+START_S = 150.0
 STOP_S = 20.0
 LOG_TAIL_BYTES = 6000
 

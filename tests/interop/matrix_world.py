@@ -114,7 +114,8 @@ class World(Guarded):
     def __init__(self, folder: Path) -> None:
         self.containers = free_port()
         listener = {"host": "127.0.0.1", "port": self.containers, "role": "route-container", "management": "write"}
-        super().__init__(folder, EXTRA + section("listener", name="containers", **listener))
+        extra = EXTRA + section("listener", name="containers", **listener)
+        super().__init__(folder, extra, idleTimeoutSeconds=0)  # raw clients that are kept send no empty frames
         self._members = ExitStack()
         self._values: dict[str, dict[str, Any]] = {}
 

@@ -127,10 +127,13 @@ class RawClient:
             return found
 
     def waiting(self, seconds: float) -> bytes:
-        """What comes within this time."""
+        """What comes within this time; it may be a part of a frame, which later reads do not see."""
+        if self._data:
+            taken, self._data = self._data, b""
+            return taken
         self._socket.settimeout(seconds)
         try:
-            return self._data or self._socket.recv(65536)
+            return self._socket.recv(65536)
         except TimeoutError:
             return b""
         finally:
@@ -219,7 +222,7 @@ class RawClient:
     def attach_receiver(self, address: str, credit: int = 0, **fields: Any) -> int:
         """A receiving link; its handle."""
         source, target = Terminus(kind="source", address=address), Terminus(kind="target")
-        handle = self._attach(role=True, source=source, target=target, **fields)
+        handle, _ = self._attach(role=True, source=source, target=target, **fields)
         if credit:
             self.flow(handle, credit)
         return handle
@@ -227,9 +230,10 @@ class RawClient:
     def attach_sender(self, address: str | None, wait_credit: bool = True, **fields: Any) -> int:
         """A sending link; its handle, when it has credit."""
         source, target = Terminus(kind="source"), Terminus(kind="target", address=address)
-        handle = self._attach(role=False, source=source, target=target, initial_delivery_count=0, **fields)
-        while wait_credit and not self.expect(Flow).link_credit:
-            pass
+        handle, answer = self._attach(role=False, source=source, target=target, initial_delivery_count=0, **fields)
+        while wait_credit:
+            flow = self.expect(Flow)
+            wait_credit = flow.handle != answer.handle or not flow.link_credit  # others may be of other links
         return handle
 
     def flow(self, handle: int, credit: int, **fields: Any) -> None:
@@ -249,9 +253,12 @@ class RawClient:
         """Settle a delivery that came."""
         self.put(Disposition(role=True, first=delivery_id, settled=True, state=Raw(ACCEPTED)))
 
-    def _attach(self, **fields: Any) -> int:
+    def _attach(self, **fields: Any) -> tuple[int, Attach]:
+        """A new link: its handle and the router's answer."""
         handle = self._next_handle
         self._next_handle += 1
-        self.put(Attach(**{"name": f"raw-{handle}", "handle": handle, **fields}))
-        self.expect(Attach)
-        return handle
+        attach = Attach(**{"name": f"raw-{handle}", "handle": handle, **fields})
+        self.put(attach)
+        while (answer := self.expect(Attach)).name != attach.name:
+            pass
+        return handle, answer

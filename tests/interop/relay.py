@@ -16,7 +16,10 @@ import proton
 from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 
+from tests.kit.garbage import GARBAGE
 from tests.kit.ports import free_port
+
+DEADLINE_S = 60.0
 
 
 class Relay(MessagingHandler):
@@ -38,6 +41,10 @@ class Relay(MessagingHandler):
     def on_end(self, event: Any) -> None:
         self.acceptor.close()
         self.container.stop()
+
+    def on_connection_remote_close(self, event: Any) -> None:
+        """Proton answers no close with amqp:connection:forced, which a router sends at its end."""
+        event.connection.close()
 
     def on_link_opening(self, event: Any) -> None:
         link = event.link
@@ -109,11 +116,16 @@ def relay() -> Iterator[str]:
     injector = EventInjector()
     container.selectable(injector)
     thread = threading.Thread(target=container.run, daemon=True)
+    GARBAGE.hold()
     thread.start()
-    assert handler.listening.wait(60)
-    yield f"amqp://127.0.0.1:{handler.port}"
-    injector.trigger(ApplicationEvent("end"))
-    thread.join(60)
+    try:
+        assert handler.listening.wait(DEADLINE_S)
+        yield f"amqp://127.0.0.1:{handler.port}"
+    finally:
+        injector.trigger(ApplicationEvent("end"))
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive(), "the relay does not end"
+        GARBAGE.let_go()
 
 
 def _copy_outcome(outgoing: proton.Delivery, incoming: proton.Delivery) -> None:

@@ -271,6 +271,6 @@ def test_the_check_of_a_configuration_knows_plugins(tmp_path: Path) -> None:
         path = tmp_path / "A.conf"
         path.write_text(section("router", id="A") + plugin + listener, encoding="utf-8")
         done = subprocess.run(
-            [*command(), "-c", str(path), "--check"], capture_output=True, text=True, timeout=60, check=False
+            [*command(), "-c", str(path), "--check"], capture_output=True, text=True, timeout=120, check=False
         )
         assert (done.returncode, text in done.stderr) == (code, True), done.stderr

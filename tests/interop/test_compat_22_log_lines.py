@@ -20,6 +20,13 @@ LINES = (
 )
 
 
+def missing(text: str) -> list[str]:
+    """The forms of LINES that no line of the log has."""
+    core = [line.partition("ROUTER_CORE (info) ")[2] for line in text.splitlines() if "ROUTER_CORE (info)" in line]
+    core = [line.rpartition(" [event=")[0] for line in core]  # our own, at the end of the line
+    return [form for form in LINES if not any(re.fullmatch(form, line) for line in core)]
+
+
 def test_compat_22_events_and_the_request_itself_are_in_the_log(tmp_path: Path) -> None:
     router = standalone(tmp_path, extra=section("log", module="AGENT", enable="debug+"))
     router.start()
@@ -30,16 +37,11 @@ def test_compat_22_events_and_the_request_itself_are_in_the_log(tmp_path: Path) 
             for _ in sent:
                 receiver.next().accept()
             assert [one.outcome() for one in sent] == ["accepted", "accepted"]
-        wait_until(lambda: "Connection Closed" in router.log)
-        text = router.log
+        wait_until(lambda: not missing(router.log), what=lambda: f"{missing(router.log)} in\n{router.log}")
         with ManagementClient(router.url) as management:
             management.node_operation("GET-LOG")
             rows = management.node_operation("GET-LOG", limit=50)
     finally:
         router.stop()
-    core = [line.partition("ROUTER_CORE (info) ")[2] for line in text.splitlines() if "ROUTER_CORE (info)" in line]
-    core = [line.rpartition(" [event=")[0] for line in core]  # our own, at the end of the line
-    for form in LINES:
-        assert any(re.fullmatch(form, line) for line in core), f"{form} in\n{text}"
     assert all(re.fullmatch(r"\w+\.py", row[3]) and row[4] > 0 for row in rows)
     assert any(row[0] == "AGENT" and "GET-LOG" in row[2] for row in rows)

@@ -139,6 +139,7 @@ def test_no_message_is_lost_with_the_active_uplink(mesh: EdgeMesh, stack: ExitSt
     assert (in_use(dying, edge), in_use(other, edge)) == (True, False)
     gone_at = time.monotonic()
     getattr(dying, how)()
+    ended_s = time.monotonic() - gone_at
     try:
         move(flows, 50)
         outcomes = finish(flows)
@@ -149,7 +150,7 @@ def test_no_message_is_lost_with_the_active_uplink(mesh: EdgeMesh, stack: ExitSt
     for flow, counts in zip(flows, outcomes, strict=True):
         gap = max(b - a for a, b in zip(flow.times, flow.times[1:], strict=False) if b > gone_at)
         print(f"gap {gap:.2f} s, {dict(counts)}")
-        assert gap < 10.0
+        assert gap < ended_s + 10.0, "the consumer takes nothing while this test waits for the end of the process"
 
 
 def test_what_an_edge_had_when_it_died_is_modified_and_its_addresses_are_withdrawn(

@@ -126,7 +126,7 @@ def test_links_are_routed_from_and_to_edges(
     """To a container of E0, and from a client of E0 to a container of B."""
     client = stack.enter_context(Client(mesh[name].url))
     address = f"{prefix}.{fresh()}"
-    wait_until(lambda: _route_known(mesh["A"], prefix))
+    wait_until(lambda: all(_route_known(mesh[router], prefix) for router in "AB"))
     receiver = client.receiver(address, 5)
     sent = client.sender(address).send(proton.Message(body="routed"))
     got = receiver.next()

@@ -105,7 +105,8 @@ def test_connection_beyond_the_limit_of_its_listener_is_refused_until_another_en
 def test_warnings_of_a_listener_come_once_until_it_is_well_below_its_limit(
     listening: Callable[..., tuple[RouterProcess, int]],
 ) -> None:
-    router, port = listening(section("policy", warnAtPercent=60), maxConnections=5)
+    # Those that are kept say nothing meanwhile.
+    router, port = listening(section("policy", warnAtPercent=60), maxConnections=5, idleTimeoutSeconds=0)
     with ExitStack() as stack:
         kept = [stack.enter_context(RawClient(port)) for _ in range(4)]
         for client in kept:

@@ -139,6 +139,6 @@ def test_replies_that_nobody_reads_are_dropped_beyond_a_part_of_the_budget(
             while answered < 16:
                 answer = raw.expect(Disposition)
                 answered += (answer.first if answer.last is None else answer.last) - answer.first + 1
-            with ManagementClient(guarded.url) as client:  # its reply overtakes the long ones
+            with ManagementClient(guarded.url, timeout_s=60.0) as client:  # its reply overtakes the long ones
                 row = client.read("router")
         assert row["droppedPresettledDeliveries"] > 0

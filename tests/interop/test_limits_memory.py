@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.hostile import exchange_message
 from tests.interop.raw_client import RawClient
-from tests.interop.shared import fresh
+from tests.interop.shared import fresh, patient_port
 from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh, StartRouter
 from tests.kit.ports import free_port
@@ -92,7 +92,7 @@ def test_waymesh_stat_shows_memory_its_limit_and_the_objects(
 
 
 def test_new_links_of_connections_that_exist_are_refused_while_memory_is_full(router: RouterProcess) -> None:
-    with ManagementClient(router.url) as client, RawClient(router.port) as raw:
+    with ManagementClient(router.url) as client, RawClient(patient_port(router)) as raw:
         managed = Managed(router, client)
         raw.open()
         raw.begin()
@@ -115,7 +115,8 @@ def test_new_links_of_connections_that_exist_are_refused_while_memory_is_full(ro
 
 
 def test_a_connection_that_begins_session_after_session_while_memory_is_full_ends(router: RouterProcess) -> None:
-    with ManagementClient(router.url) as client, RawClient(router.port) as raw, RawClient(router.port) as quiet:
+    port = patient_port(router)
+    with ManagementClient(router.url) as client, RawClient(port) as raw, RawClient(port) as quiet:
         managed = Managed(router, client)
         for one in (raw, quiet):
             one.open()
@@ -134,12 +135,12 @@ def test_a_connection_that_begins_session_after_session_while_memory_is_full_end
 
 
 def test_new_links_get_no_credit_while_memory_is_high_and_theirs_afterwards(router: RouterProcess) -> None:
-    address = fresh()
+    address, port = fresh(), patient_port(router)
     with ManagementClient(router.url) as client:
         managed = Managed(router, client)
         managed.set(0.9)
         managed.await_state("high")
-        with RawClient(router.port) as raw:
+        with RawClient(port) as raw:
             raw.open()
             raw.begin()
             raw.attach_receiver(address, credit=10)

@@ -192,7 +192,7 @@ class Run:
         self.outputs["--check"] = self._said("--check", "-c", str(path), code=1)
 
     def _said(self, *options: str, code: int = 0) -> str:
-        done = subprocess.run([*command(), *options], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*command(), *options], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == code, done
         return done.stdout + done.stderr
 

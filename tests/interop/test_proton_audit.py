@@ -75,7 +75,8 @@ class Run:
     def go(self) -> None:
         self.a.start()
         self.b.start()
-        wait_until(lambda: known_routers(self.a) == {"A", "B"})
+        for router in (self.a, self.b):
+            wait_until(lambda router=router: known_routers(router) == {"A", "B"}, 60.0)  # type: ignore[misc]
         self._refusals()
         self._changes()
         with ManagementClient(self.a.url) as management:

@@ -17,6 +17,7 @@ from tests.kit.waiting import wait_until
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
 EMPTY = b"\x00\x00\x00\x08\x02\x00\x00\x00"
+TRIES = 6
 
 
 def with_listener(start_router: StartRouter, **attributes: object) -> tuple[RouterProcess, int]:
@@ -52,11 +53,11 @@ def test_silent_client_is_closed(start_router: StartRouter) -> None:
 
 
 def test_client_with_heartbeats_stays(start_router: StartRouter) -> None:
-    """proton sends empty frames on its own."""
-    _, port = with_listener(start_router, idleTimeoutSeconds=5)
+    """proton sends empty frames on its own, four in the time that the router waits: some may be late."""
+    _, port = with_listener(start_router, idleTimeoutSeconds=10)
     with Client(f"amqp://127.0.0.1:{port}") as client:
         receiver, sender = client.receiver(address := fresh(), 10), client.sender(address)
-        end = time.monotonic() + 6.0
+        end = time.monotonic() + 11.0
         wait_until(lambda: time.monotonic() > end, what="time to go by")
         assert not client.ended.is_set()
         sender.send("still here")
@@ -64,12 +65,17 @@ def test_client_with_heartbeats_stays(start_router: StartRouter) -> None:
 
 
 def test_router_sends_heartbeats_to_a_client_that_asks(router1: RouterProcess) -> None:
+    """In time, but for those that come late because the machine does something else: two in succession must not."""
     with RawClient(router1.port) as raw:
         raw.open(idle_time_out=6000)
-        for _ in range(2):
+        in_time = 0
+        for _ in range(TRIES):
             began = time.monotonic()
             assert raw.read(8) == EMPTY
-            assert time.monotonic() - began < 6.0
+            in_time = in_time + 1 if time.monotonic() - began < 6.0 else 0
+            if in_time == 2:
+                return
+    pytest.fail(f"of {TRIES} heartbeats no two in succession were in time")
 
 
 def test_router_sends_none_to_a_client_that_does_not_ask(router1: RouterProcess) -> None:

@@ -68,7 +68,7 @@ def run(sender: StreamSender, receivers: list[StreamReceiver], memory: Memory, s
         memory.look()
         return all(receiver.complete for receiver in receivers)
 
-    wait_until(through, 90.0, lambda: f"message; sent {sender.handed}, taken {[r.taken for r in receivers]}")
+    wait_until(through, 180.0, lambda: f"message; sent {sender.handed}, taken {[r.taken for r in receivers]}")
     sender.wait_accepted()
     assert [receiver.digest for receiver in receivers] == [digest(size)] * len(receivers)
 

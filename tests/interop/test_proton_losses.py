@@ -245,5 +245,5 @@ def test_paused_router_is_noticed_and_comes_back(start_mesh: StartMesh, stack: E
         wait_until(lambda: sender.credit == 0, 60.0, "withdrawal of credit")
     finally:
         mesh["B"].resume()
-    sender.wait_credit()
     mesh.wait_converged()
+    sender.wait_credit()

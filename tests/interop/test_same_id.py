@@ -87,7 +87,7 @@ def test_a_restart_is_not_refused_while_the_former_process_keeps_its_connections
         wait_until(lambda: instance_of_c(mesh["A"]) > before, LIMIT_S, mesh.logs)
         mesh["C"].resume()
         wait_until(lambda: link_of(mesh["C"]) == ("FAILED", TAKEN), LIMIT_S, mesh.logs)
-        assert known_routers(twin) == {"A", "B", "C"}
+        wait_until(lambda: known_routers(twin) == {"A", "B", "C"}, LIMIT_S, mesh.logs)
     finally:
         mesh["C"].resume()
         twin.stop()

@@ -92,7 +92,7 @@ def test_a_configuration_with_a_missing_file_is_refused_by_the_check_and_at_the_
     config.write_text(section("router", id="A") + text, encoding="utf-8")
     for option in ((), ("--check",)):
         done = subprocess.run(
-            [*command(), "-c", str(config), *option], capture_output=True, text=True, timeout=60, check=False
+            [*command(), "-c", str(config), *option], capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 1
         assert "no such file" in done.stderr

@@ -154,7 +154,7 @@ def test_a_protocol_that_is_not_amqp_is_answered_and_ended(listening: Listening)
 
 
 def test_a_slow_reader_gets_everything_in_order(listening: Listening) -> None:
-    router, port = listening()
+    router, port = listening(idleTimeoutSeconds=0)  # the client says nothing while it reads
     web = WebSocket(port, receive_bytes=4096)
     with RawClient(port, over=web) as raw, Client(router.url) as client:
         raw.open()

@@ -15,7 +15,7 @@ from tests.kit.built import cached, call, java_libraries, need
 
 SOURCES = Path(__file__).parent.parent / "interop" / "qpid_jms"
 LIBRARIES = Path(__file__).parent.parent / "brokers" / "java" / "qpid_jms_client"
-RUN_S = 240.0
+RUN_S = 330.0
 _NAME = re.compile(r'checks\.put\("(\w+)"')
 
 QUEUES: dict[str, dict[str, object]] = {

@@ -24,7 +24,7 @@ VIRTUAL_HOST = "virtualhost/default/default"
 @pytest.fixture
 def impatient(brokerj: BrokerJ) -> Iterator[BrokerJ]:
     """Broker-J with a time-out for idle transactions, which by default it does not have."""
-    brokerj.rest("POST", VIRTUAL_HOST, {"storeTransactionIdleTimeoutClose": 3000})
+    brokerj.rest("POST", VIRTUAL_HOST, {"storeTransactionIdleTimeoutClose": 6000})
     yield brokerj
     brokerj.rest("POST", VIRTUAL_HOST, {"storeTransactionIdleTimeoutClose": 0})
 

@@ -81,8 +81,12 @@ class EdgeMesh:
 
     def wait_active(self, edge: RouterProcess, *wanted: str) -> str:
         """Wait until an uplink is active, to one of the `wanted` if given; its interior router."""
-        wait_until(lambda: (self.active(edge) in wanted) if wanted else bool(self.active(edge)), CONVERGE_S)
-        return self.active(edge)
+
+        def reached() -> str:
+            active = self.active(edge)
+            return active if not wanted or active in wanted else ""
+
+        return wait_until(reached, CONVERGE_S)
 
 
 def _connected(router: RouterProcess) -> list[bool]:

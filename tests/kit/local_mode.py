@@ -61,7 +61,9 @@ class Up:
         deadline = time.monotonic() + DEADLINE_S
         while not condition():
             assert time.monotonic() < deadline, f"{what} not seen in:\n{self.text}"
-            assert self.process.poll() is None, f"it ended:\n{self.text}"
+            if self.process.poll() is not None:
+                self._reader.join(DEADLINE_S)  # its last words may not have been read yet
+                assert condition(), f"it ended:\n{self.text}"
             time.sleep(0.02)
 
     def write(self, manifests: str) -> None:

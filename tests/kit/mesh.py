@@ -12,7 +12,7 @@ from waymesh_client.errors import ClientError
 from waymesh_client.management import ManagementClient
 
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-CONVERGE_S = 60.0
+CONVERGE_S = 120.0
 
 Edges = list[tuple[int, int]]
 
@@ -114,7 +114,7 @@ class Mesh:
 def known_routers(router: RouterProcess) -> set[str]:
     """The ids in the router's node table (itself included); empty while it does not answer."""
     try:
-        with ManagementClient(router.url, timeout_s=5.0) as client:
+        with ManagementClient(router.url, timeout_s=20.0) as client:
             return {str(row["id"]) for row in client.query("router.node", ["id"])}
     except ClientError:
         return set()

@@ -9,7 +9,7 @@ import proton
 
 from tests.kit.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 STATES: dict[Any, str] = {
     proton.Delivery.ACCEPTED: "accepted",
     proton.Delivery.REJECTED: "rejected",

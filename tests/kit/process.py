@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.kit.bound import bound
 from tests.kit.ports import free_port
 
-START_S = 60.0
-STOP_S = 30.0
+START_S = 120.0
+STOP_S = 60.0
 LOG_TAIL_BYTES = 6000
 
 

@@ -14,7 +14,7 @@ from waymesh_router.runtime.main import Running
 from waymesh_schema.config import parse_conf
 
 T = TypeVar("T")
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 class ThreadedRouter:

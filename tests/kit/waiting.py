@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 """For what happens at once, unless the machine is busy with something else."""
 
 

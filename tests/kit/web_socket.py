@@ -67,7 +67,11 @@ class WebSocket:
         text = b""
         status = 0
         while self.accepted is None:
-            for event in self._events():
+            events = self._events()
+            if not events:
+                self.socket.close()
+                raise ConnectionError("the connection ended before the handshake")
+            for event in events:
                 if isinstance(event, AcceptConnection):
                     self.accepted = event
                 elif isinstance(event, RejectConnection):

@@ -23,7 +23,8 @@ from waymesh_operator.router_entities.names import OPERATORS
 from waymesh_operator.router_entities.users import USERS_FILE
 
 LOOPBACK = "127.0.0.1"
-FIRST, LAST = 20000, 32000
+FIRST, LAST = 22000, 32000
+"""The tests of this repository use those below for themselves: both may run at the same time."""
 TRIES = 2000
 Saved = MutableMapping[str, dict[str, list[int]]]
 """Router id → purpose → [requested port (0: any), chosen port]."""

@@ -19,7 +19,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-const deadline = 60 * time.Second
+const deadline = 200 * time.Second
 
 type arguments struct {
 	URL        string   `json:"url"`

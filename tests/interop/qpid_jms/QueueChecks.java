@@ -9,6 +9,7 @@ import jakarta.jms.Session;
 import jakarta.jms.TemporaryQueue;
 import java.util.Arrays;
 import java.util.Enumeration;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeSet;
@@ -16,6 +17,7 @@ import java.util.TreeSet;
 /** Queues: what is sent, in which order it comes, and to whom. */
 final class QueueChecks {
     private static final int LARGE = 1 << 20;
+    private static final int GROUPED = 24;
 
     private QueueChecks() {}
 
@@ -87,36 +89,42 @@ final class QueueChecks {
     private static String groups(Scene scene) throws JMSException {
         Session sending = scene.session();
         Session[] sessions = {scene.session(), scene.session()};
-        MessageConsumer first = sessions[0].createConsumer(scene.queue(sessions[0]));
-        MessageConsumer second = sessions[1].createConsumer(scene.queue(sessions[1]));
+        MessageConsumer[] consumers = new MessageConsumer[2];
+        for (int i = 0; i < 2; i++) consumers[i] = sessions[i].createConsumer(scene.queue(sessions[i]));
         try (MessageProducer producer = sending.createProducer(scene.queue(sending))) {
-            for (int number = 0; number < 24; number++) {
+            for (int number = 0; number < GROUPED; number++) {
                 Message message = sending.createTextMessage("" + number);
                 message.setStringProperty("JMSXGroupID", "group " + number % 4);
                 message.setIntProperty("JMSXGroupSeq", 1 + number / 4);
                 producer.send(message);
             }
         }
-        TreeSet<String> ours = groupsOf(first);
-        TreeSet<String> theirs = groupsOf(second);
-        TreeSet<String> both = new TreeSet<>(ours);
-        both.addAll(theirs);
+        List<TreeSet<String>> groups = groupsOf(consumers);
+        TreeSet<String> both = new TreeSet<>(groups.get(0));
+        both.addAll(groups.get(1));
         Scene.same("groups", 4, both.size());
-        Scene.same("groups, counted for each consumer", 4, ours.size() + theirs.size());
+        Scene.same("groups, counted for each consumer", 4, groups.get(0).size() + groups.get(1).size());
         return "";
     }
 
-    private static TreeSet<String> groupsOf(MessageConsumer consumer) throws JMSException {
-        TreeSet<String> groups = new TreeSet<>();
-        Message message = consumer.receive(200);
-        int last = -1;
-        while (message != null) {
-            groups.add(message.getStringProperty("JMSXGroupID"));
-            int number = Integer.parseInt(Scene.text(message));
-            if (number < last) throw new AssertionError(number + " behind " + last);
-            last = number;
-            message = consumer.receiveNoWait();
+    private static List<TreeSet<String>> groupsOf(MessageConsumer[] consumers) throws JMSException {
+        List<TreeSet<String>> groups = List.of(new TreeSet<>(), new TreeSet<>());
+        int[] last = {-1, -1};
+        int count = 0;
+        long end = System.currentTimeMillis() + Scene.DEADLINE_MS;
+        while (count < GROUPED && System.currentTimeMillis() < end) {
+            for (int i = 0; i < 2; i++) {
+                Message message = consumers[i].receive(20);
+                if (message == null) continue;
+                count++;
+                groups.get(i).add(message.getStringProperty("JMSXGroupID"));
+                int number = Integer.parseInt(Scene.text(message));
+                if (number < last[i]) throw new AssertionError(number + " behind " + last[i]);
+                last[i] = number;
+            }
         }
+        Scene.same("messages", GROUPED, count);
+        for (MessageConsumer consumer : consumers) Scene.expectNothing(consumer);
         return groups;
     }
 

@@ -13,9 +13,9 @@ import org.apache.qpid.jms.JmsConnectionFactory;
 
 /** What a check works with: connections that are closed behind it, names of its own, and how it says what is wrong. */
 final class Scene implements AutoCloseable {
-    static final long DEADLINE_MS = 10_000;
-    private static final String OPTIONS = "amqp.saslMechanisms=ANONYMOUS&amqp.idleTimeout=0&jms.requestTimeout=10000"
-            + "&jms.sendTimeout=10000&jms.connectTimeout=10000&jms.closeTimeout=10000";
+    static final long DEADLINE_MS = 30_000;
+    private static final String OPTIONS = "amqp.saslMechanisms=ANONYMOUS&amqp.idleTimeout=0&jms.requestTimeout=30000"
+            + "&jms.sendTimeout=30000&jms.connectTimeout=30000&jms.closeTimeout=30000";
 
     /** Another way to the same broker: another router, where there is one. */
     final String elsewhere;

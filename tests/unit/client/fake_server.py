@@ -11,6 +11,7 @@ import proton
 from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 
+from tests.kit.garbage import GARBAGE
 from tests.kit.ports import free_port
 from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.message import decode_message, encode_message
@@ -80,6 +81,7 @@ class FakeServer(MessagingHandler):
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> FakeServer:
+        GARBAGE.hold()
         self._thread.start()
         assert self._started.wait(DEADLINE_S)
         return self
@@ -90,6 +92,7 @@ class FakeServer(MessagingHandler):
         self._stop.trigger(ApplicationEvent("halt"))
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
+        GARBAGE.let_go()
 
     def _run(self) -> None:
         self._container.run()
