@@ -271,7 +271,8 @@ class Connection(OutputBuffer):
         """Orderly close, with a complete error. Spec: 2.7.9."""
         if self.error is None:
             self.error = error
-        if self.state in (HDR_EXCH, OPEN_RCVD):
+        refused: cython.bint = self.state in (HDR_EXCH, OPEN_RCVD)
+        if refused:
             self.send_open()
         if not may(CONNECTION, self.state, Event.CLOSE_OUT):
             self.finish()
@@ -280,7 +281,9 @@ class Connection(OutputBuffer):
         self.step(Event.CLOSE_OUT)
         self.put(fitting_frame(0, Close(error=error), self.peer_max) or b"")
         self.mark_dirty()
-        self.times.deadline = self.times.last_heard + self.settings.idle_timeout_s + self.settings.close_timeout_s
+        # A peer that is refused at its open has nothing to finish: it must not keep its socket by not answering.
+        idle_s = 0.0 if refused else self.settings.idle_timeout_s
+        self.times.deadline = self.times.last_heard + idle_s + self.settings.close_timeout_s
         if self.state == END:
             self.finish()
         else:

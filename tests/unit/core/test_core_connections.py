@@ -61,6 +61,16 @@ def test_whoever_asks_may_change_or_end_a_connection_before_its_open_is_answered
     assert ("opened", 2) not in core.context.telemetry.told
 
 
+def test_a_connection_that_is_refused_at_its_open_ends_soon_without_an_answer(hub: Hub) -> None:
+    core_of(hub).connection_table.on_opened = lambda conn: conn.close("amqp:not-allowed", "go away")
+    peer = hub.peer()
+    peer.send(frames.AMQP, frames.open_())
+    hub.tick(peer.conn.settings.close_timeout_s / 2)
+    assert not peer.conn.done, "it may answer the close"
+    hub.tick(peer.conn.settings.close_timeout_s)
+    assert peer.conn.done
+
+
 def test_connections_are_numbered_from_1(hub: Hub) -> None:
     table = core_of(hub).connection_table
     conn = RouterConnection(ConnectionSettings("engine"), core_of(hub), 100.0)
