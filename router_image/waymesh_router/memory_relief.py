@@ -6,7 +6,6 @@ budgets (core/forwarding/budget.py). With many sessions and links, this can be m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
@@ -45,7 +44,9 @@ class MemoryRelief:
         self._next = now + AGAIN_S
         budget = self._core.budget
         budget.excess = False
-        if self._of_clients() > budget.most and self._of_clients_after_dropping() > budget.most:
+        if self._of_clients() > budget.most:
+            self._drop_abandoned()
+        if self._of_clients() > budget.most:
             self._disconnect(self._worst())
 
     def when_short(self, full: bool) -> None:
@@ -55,9 +56,11 @@ class MemoryRelief:
         memory is full, its own messages exceed its budget.
         """
         budget = self._core.budget
-        left = self._of_clients_after_dropping()
+        self._drop_abandoned()
         worst = self._worst()
-        if worst is not None and (left > budget.per_router or (full and worst.kept > budget.per_connection)):
+        if worst is None:
+            return
+        if self._of_clients() > budget.per_router or (full and worst.kept > budget.per_connection):
             self._disconnect(worst)
 
     def _of_clients(self) -> int:
@@ -65,21 +68,19 @@ class MemoryRelief:
         routers = (conn.kept for conn in self._core.connections.values() if conn.role in _ROUTERS)
         return self._core.budget.kept - sum(routers)
 
-    def _of_clients_after_dropping(self) -> int:
-        """Drop the waiting messages of clients that are gone; the waiting bytes of the others."""
+    def _drop_abandoned(self) -> None:
+        """Drop the waiting messages of clients that are gone."""
         before = self._core.budget.kept
         self._core.interruptions.drop_abandoned(list(self._core.addresses.values()))
         dropped = before - self._core.budget.kept
         if dropped:
             self._tell(f"{dropped} bytes of waiting messages whose senders are gone are dropped")
-        return self._of_clients()
-
-    def _clients(self) -> Sequence[RouterConnection]:
-        there = self._core.connections.values()
-        return [conn for conn in there if conn.role not in _ROUTERS and not conn.over and not conn.done]
 
     def _worst(self) -> RouterConnection | None:
-        return max(self._clients(), key=lambda conn: conn.kept, default=None)
+        """The client with the most waiting bytes."""
+        there = self._core.connections.values()
+        clients = [conn for conn in there if conn.role not in _ROUTERS and not conn.over and not conn.done]
+        return max(clients, key=lambda conn: conn.kept, default=None)
 
     def _disconnect(self, conn: RouterConnection | None) -> None:
         if conn is None or not conn.kept:

@@ -180,7 +180,9 @@ class Running:
         self.loop.call_later(COLLECT_S, self._collect)
 
     def _look_at_memory(self) -> None:
-        self._trimmer.look(self.router.core.budget.kept)
+        budget = self.router.core.budget
+        self._trimmer.look(budget.kept, budget.peak)
+        budget.peak = budget.kept
         self.loop.call_later(LOOK_S, self._look_at_memory)
 
 

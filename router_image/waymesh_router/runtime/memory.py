@@ -50,9 +50,10 @@ class Trimmer:
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
 
-    def look(self, waiting: int) -> None:
-        """Must be called every LOOK_S. `waiting`: bytes of messages that wait in the router."""
-        self._most = max(self._most, waiting)
+    def look(self, waiting: int, most: int) -> None:
+        """Must be called every LOOK_S. `waiting`: bytes of messages that wait in the router now, `most`: their maximum
+        since the last call."""
+        self._most = max(self._most, most)
         if self._most - waiting >= TRIM_BYTES and waiting * 2 < self._most:
             self._most = waiting
             if self._trim is not None:

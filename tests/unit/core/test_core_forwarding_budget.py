@@ -74,6 +74,7 @@ def test_bytes_are_counted_for_link_connection_and_router(hub: Hub) -> None:
     assert budget_of(hub).kept == 5 * size
     assert len(take(receiver, 5)) == 5
     assert (budget_of(hub).kept, one.conn.kept, link_of(other).kept) == (0, 0, 0)
+    assert budget_of(hub).peak == 5 * size
 
 
 @pytest.mark.parametrize(

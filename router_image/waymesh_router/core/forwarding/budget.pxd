@@ -4,6 +4,7 @@ from waymesh_router.core.model cimport Queued, RouterConnection, RouterLink
 @cython.final
 cdef class Budget:
     cdef public long long kept
+    cdef public long long peak
     cdef public bint full
     cdef public bint excess
     cdef public long long most

@@ -35,6 +35,7 @@ class Budget:
 
     def __init__(self) -> None:
         self.kept = 0  # bytes that wait now
+        self.peak = 0  # maximum of `kept` since it was last reset
         self.full = False  # `kept` has exceeded `per_router` and has not fallen to half of it yet
         self.excess = False  # `kept` has exceeded `most`; the router resets it
         self.most = UNLIMITED
@@ -63,6 +64,8 @@ class Budget:
         lk.kept += size
         conn.kept += size
         self.kept += size
+        if self.kept > self.peak:
+            self.peak = self.kept
         if self.kept > self.per_router:
             self.full = True
             if self.kept > self.most:
