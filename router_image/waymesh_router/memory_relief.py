@@ -6,6 +6,7 @@ budgets (core/forwarding/budget.py). With many sessions and links, this can be m
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
@@ -23,12 +24,16 @@ _ROUTERS = (INTER_ROUTER, "edge")
 _MIB = 1 << 20
 
 
+def _kept(conn: RouterConnection) -> int:
+    return conn.kept
+
+
 class MemoryRelief:
     """Drops the waiting messages of clients that are gone, and disconnects the client with the most waiting bytes.
 
-    No sender is told that such a message was accepted: unsettled ones are released, or their sender is gone without an
-    outcome. Messages that came from other routers and edge routers stay: credit limits them, and they are not this
-    router's clients.
+    Unsettled messages are released, or their sender is gone without an outcome. Pre-settled ones are lost, among them
+    the copies of exchanges. Messages that came from other routers and edge routers stay: credit limits them, and they
+    are not this router's clients.
     """
 
     def __init__(self, core: Core, log: Log) -> None:
@@ -44,10 +49,12 @@ class MemoryRelief:
         self._next = now + AGAIN_S
         budget = self._core.budget
         budget.excess = False
-        if self._of_clients() > budget.most:
-            self._drop_abandoned()
-        if self._of_clients() > budget.most:
-            self._disconnect(self._worst())
+        if budget.kept - sum(conn.kept for conn in self._connections() if conn.role in _ROUTERS) <= budget.most:
+            return
+        self._drop_waiting(None)
+        clients = self._clients()
+        if sum(conn.kept for conn in clients) > budget.most:
+            self._disconnect(max(clients, key=_kept))
 
     def when_short(self, full: bool) -> None:
         """Act while memory is high or `full`, see memory_watermark.py: new clients are not served until then.
@@ -56,38 +63,33 @@ class MemoryRelief:
         memory is full, its own messages exceed its budget.
         """
         budget = self._core.budget
-        self._drop_abandoned()
-        worst = self._worst()
+        self._drop_waiting(None)
+        clients = self._clients()
+        worst = max(clients, key=_kept, default=None)
         if worst is None:
             return
-        if self._of_clients() > budget.per_router or (full and worst.kept > budget.per_connection):
+        if sum(conn.kept for conn in clients) > budget.per_router or (full and worst.kept > budget.per_connection):
             self._disconnect(worst)
 
-    def _of_clients(self) -> int:
-        """Waiting bytes that clients sent, also those that are gone."""
-        routers = (conn.kept for conn in self._core.connections.values() if conn.role in _ROUTERS)
-        return self._core.budget.kept - sum(routers)
+    def _connections(self) -> Collection[RouterConnection]:
+        return self._core.connections.values()
 
-    def _drop_abandoned(self) -> None:
-        """Drop the waiting messages of clients that are gone."""
-        before = self._core.budget.kept
-        self._core.interruptions.drop_abandoned(list(self._core.addresses.values()))
-        dropped = before - self._core.budget.kept
-        if dropped:
+    def _clients(self) -> list[RouterConnection]:
+        """Clients that are there. What others have left cannot be a reason to disconnect them."""
+        return [conn for conn in self._connections() if conn.role not in _ROUTERS and not conn.over and not conn.done]
+
+    def _drop_waiting(self, conn: RouterConnection | None) -> None:
+        """Drop the waiting messages of a client; None: of clients that are gone."""
+        core = self._core
+        before = core.budget.kept
+        core.interruptions.drop_waiting(conn, list(core.links.values()), list(core.addresses.values()))
+        dropped = before - core.budget.kept
+        if conn is None and dropped:
             self._tell(f"{dropped} bytes of waiting messages whose senders are gone are dropped")
 
-    def _worst(self) -> RouterConnection | None:
-        """The client with the most waiting bytes."""
-        there = self._core.connections.values()
-        clients = [conn for conn in there if conn.role not in _ROUTERS and not conn.over and not conn.done]
-        return max(clients, key=lambda conn: conn.kept, default=None)
-
-    def _disconnect(self, conn: RouterConnection | None) -> None:
-        if conn is None or not conn.kept:
-            return
+    def _disconnect(self, conn: RouterConnection) -> None:
         reason = f"{max(1, conn.kept // _MIB)} MiB of its messages wait, and the router is short of memory"
-        core = self._core
-        core.interruptions.drop_waiting(conn, list(core.links.values()), list(core.addresses.values()))
+        self._drop_waiting(conn)
         self._tell(f"[C{conn.id}] disconnected: {reason}")
         conn.fail(RESOURCE_LIMIT_EXCEEDED, f"{reason} (maxBufferedBytes)")
 

@@ -38,8 +38,19 @@ def router(start_router: StartRouter) -> RouterProcess:
 
 
 @contextlib.contextmanager
+def waiting_address(router: RouterProcess) -> Iterator[str]:
+    """An address whose consumer has no credit."""
+    with RawClient(router.port) as consumer:
+        consumer.open()
+        consumer.begin()
+        address = fresh()
+        consumer.attach_receiver(address)
+        yield address
+
+
+@contextlib.contextmanager
 def flooding(router: RouterProcess, address: str, sessions: int) -> Iterator[RawClient]:
-    """A client that sends all that its windows allow to an address whose consumer has no credit."""
+    """A client that sends all that its windows allow to an address."""
     with RawClient(router.port) as raw:
         raw.open()
         for channel in range(sessions):
@@ -56,11 +67,7 @@ def flooding(router: RouterProcess, address: str, sessions: int) -> Iterator[Raw
 
 
 def test_the_client_is_disconnected_before_memory_is_full(router: RouterProcess) -> None:
-    address = fresh()
-    with RawClient(router.port) as consumer:
-        consumer.open()
-        consumer.begin()
-        consumer.attach_receiver(address)
+    with waiting_address(router) as address:
         with flooding(router, address, SESSIONS) as raw, contextlib.suppress(Ended, OSError):
             condition, description = raw.close_error()
             assert condition == "amqp:resource-limit-exceeded"
@@ -71,11 +78,7 @@ def test_the_client_is_disconnected_before_memory_is_full(router: RouterProcess)
 
 
 def test_messages_of_clients_that_come_and_go_do_not_fill_the_memory(router: RouterProcess) -> None:
-    address = fresh()
-    with RawClient(router.port) as consumer:
-        consumer.open()
-        consumer.begin()
-        consumer.attach_receiver(address)
+    with waiting_address(router) as address:
         for _ in range(6):  # each within the budget of the router
             with flooding(router, address, SESSIONS // 6) as raw:
                 raw.begin(SESSIONS)  # answered after all of it was read

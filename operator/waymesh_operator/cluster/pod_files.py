@@ -16,7 +16,8 @@ from .objects import Manifest
 FILES_ANNOTATION = "waymesh.io/files"
 """Annotation of a pod: the versions of the Secrets whose contents the kubelet was told to mount. Not a digest of the
 contents: that would help to guess passwords."""
-_SECRETS = ("-tls", "-credentials")
+SECRET_VOLUMES = ("tls", "credentials")
+"""Volumes of a pod from Secrets, which are named ROUTER-VOLUME."""
 
 
 def outdated_pods(
@@ -27,7 +28,7 @@ def outdated_pods(
     `name` is the Router's; `objects` are the live objects by kind and name. A pod that is still starting is left out:
     it mounts the present contents, and gets its annotation when its router answers.
     """
-    secrets = [objects.get(("Secret", name + suffix)) for suffix in _SECRETS]
+    secrets = [objects.get(("Secret", f"{name}-{volume}")) for volume in SECRET_VOLUMES]
     versions = ".".join(str(secret["metadata"].get("resourceVersion", "")) for secret in secrets if secret is not None)
     for router in sorted(mesh.routers):
         pod = objects.get(("Pod", router))

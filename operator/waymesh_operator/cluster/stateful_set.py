@@ -17,6 +17,7 @@ from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .mesh import SHARED_FILE
 from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_of, make, marked, selector_of
+from .pod_files import SECRET_VOLUMES
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
@@ -140,8 +141,10 @@ def _volumes(name: str) -> list[dict[str, Any]]:
     """Mount folders, never single files: only mounts of whole folders are updated while the pod runs."""
     return [
         {"name": "seed", "configMap": {"name": f"{name}-seed"}},
-        {"name": "tls", "secret": {"secretName": f"{name}-tls", "defaultMode": SECRET_MODE}},
-        {"name": "credentials", "secret": {"secretName": f"{name}-credentials", "defaultMode": SECRET_MODE}},
+        *(
+            {"name": volume, "secret": {"secretName": f"{name}-{volume}", "defaultMode": SECRET_MODE}}
+            for volume in SECRET_VOLUMES
+        ),
         {"name": "tmp", "emptyDir": {}},
     ]
 

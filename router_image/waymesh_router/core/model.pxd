@@ -187,6 +187,7 @@ cdef class Queued:
     cdef public int unstarted
     cdef public object sample
     cdef add(self, bytes piece)
+    cpdef bint came_from(self, RouterConnection connection) except -1
     cdef drop_data(self)
     cpdef bytes payload(self)
 

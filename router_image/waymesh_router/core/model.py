@@ -306,6 +306,14 @@ class Queued:
         else:
             self.later.append(piece)
 
+    def came_from(self, connection: RouterConnection | None) -> cython.bint:
+        """Whether it arrived on this connection; None: on any that has ended."""
+        lk: RouterLink | None = self.link
+        if lk is None:
+            return False
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        return conn.over if connection is None else conn is connection
+
     def drop_data(self) -> None:
         """The bytes that have arrived are no longer needed."""
         self.data = b""

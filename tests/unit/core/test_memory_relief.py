@@ -36,6 +36,12 @@ class Scene:
         peer.send(frames.attach_receiver(address=address))
         return peer
 
+    def multicast(self, prefix: str) -> None:
+        phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
+        self.core.address_table.add_pattern(
+            {"pattern": None, "prefix": prefix, "distribution": "multicast", **phases}
+        )
+
     def producer(self, count: int, address: str = "q", **over: Any) -> Peer:
         """One whose messages of 1 KiB wait."""
         peer = self.hub.peer().open().begin()
@@ -122,13 +128,28 @@ def test_messages_of_clients_that_are_gone_are_dropped_first() -> None:
     assert "senders are gone" in scene.log[0]
 
 
+def test_copies_for_several_consumers_from_clients_that_are_gone_hurt_nobody() -> None:
+    scene = Scene(4 * SIZE)
+    scene.core.budget.most = 8 * SIZE
+    scene.multicast("many")
+    several = [scene.consumer("many") for _ in range(2)]
+    scene.consumer()
+    there = scene.producer(2, "many")
+    for settled in (False, True):
+        scene.producer(4, "many", settled=settled).kill()
+    innocent = scene.producer(1)
+    assert scene.core.budget.kept == 11 * SIZE
+    scene.relief.end_excess(100.0)
+    assert scene.core.budget.kept == 3 * SIZE
+    assert [peer.end.conn.done for peer in (there, innocent)] == [False, False]
+    assert [bodies(one, 20) for one in several] == [2, 2]
+
+
 def test_all_kinds_of_waiting_messages_are_freed() -> None:
     """Complete, incomplete, settled, to several consumers, partly sent, and for a link route."""
     scene = Scene(SIZE)
     scene.core.budget.most = 2 * SIZE
-    phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
-    pattern = {"pattern": None, "prefix": "many", "distribution": "multicast", **phases}
-    scene.core.address_table.add_pattern(pattern)
+    scene.multicast("many")
     several = [scene.consumer("many") for _ in range(2)]
     scene.core.linkroutes.add({"identity": "1", "direction": "both", "prefix": "b2", "connection": "broker"})
     container = Container(scene.hub, credit=10)

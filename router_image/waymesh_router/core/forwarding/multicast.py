@@ -159,14 +159,14 @@ class Multicast:
         for e in queue or ():
             self.drop_branch(out, e)
 
-    def drop_of(self, out: RouterLink, connection: RouterConnection) -> None:
-        """Drop the copies of messages of a connection that wait for this link."""
-        dropped = [b for b in out.queue or () if b.queued.link is not None and b.queued.link.connection is connection]
+    def drop_of(self, out: RouterLink, connection: RouterConnection | None) -> None:
+        """Drop the copies of messages of a connection that wait for this link. None: of all that have ended."""
+        dropped = [branch for branch in out.queue or () if branch.queued.came_from(connection)]
+        if dropped:
+            stay = deque(branch for branch in out.queue or () if not branch.queued.came_from(connection))
+            out.queue = stay or None
         for e in dropped:
-            out.queue.remove(e)  # type: ignore[union-attr]
             self.drop_branch(out, e)
-        if dropped and not out.queue:
-            out.queue = None
 
     def drop_branch(self, out: RouterLink, branch: Branch) -> None:
         """A copy is not sent on this link."""

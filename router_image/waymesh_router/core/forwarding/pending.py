@@ -231,13 +231,8 @@ class PendingDeliveries:
 
         None: those of all connections that have ended.
         """
-        if address.pending is None:
-            return
-        links = [(q, q.link) for q in address.pending if q.link is not None]
-        if connection is None:
-            self.take_out(address, [q for q, lk in links if lk.connection.over])
-        else:
-            self.take_out(address, [q for q, lk in links if lk.connection is connection])
+        if address.pending is not None:
+            self.take_out(address, [q for q in address.pending if q.came_from(connection)])
 
     def take_out(self, address: Address, back: list[Any]) -> None:
         """Remove deliveries from the queue of an address and return them."""

@@ -28,5 +28,4 @@ cdef class Interruptions:
     cpdef producer_lost(self, RouterLink lk)
     cpdef routed_link_lost(self, RouterLink lk)
     cpdef drop_waiting(self, RouterConnection connection, list links, list addresses)
-    cpdef drop_abandoned(self, list addresses)
     cdef bint needs_frames(self, Session session) except -1

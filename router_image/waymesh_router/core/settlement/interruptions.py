@@ -178,9 +178,12 @@ class Interruptions:
             other.partner = None
 
     # ---- memory
-    def drop_waiting(self, connection: RouterConnection, links: list[Any], addresses: list[Any]) -> None:
-        """Free the memory of the messages of a client that is about to be disconnected: release those that wait, and
-        drop those that still arrive. `links` and `addresses`: all of the router."""
+    def drop_waiting(self, connection: RouterConnection | None, links: list[Any], addresses: list[Any]) -> None:
+        """Free the memory of the messages of a client that is about to be disconnected, or, with None, of all clients
+        that are gone: release those that wait, and drop those that still arrive.
+
+        `links` and `addresses`: all of the router.
+        """
         lk: RouterLink
         for e in links:
             lk = e
@@ -194,11 +197,6 @@ class Interruptions:
                     self.routed.release_held(lk.partner)
         for e in addresses:
             self.pending.drop_of(e, connection)
-
-    def drop_abandoned(self, addresses: list[Any]) -> None:
-        """Drop the waiting messages of connections that have ended. Their senders never received an outcome."""
-        for e in addresses:
-            self.pending.drop_of(e, None)
 
     # ---- sessions
     def needs_frames(self, session: Session) -> cython.bint:
