@@ -24,6 +24,7 @@ if cython.compiled:
         serial_add,
         serial_gap,
         skip,
+        to_bytes,
         write_u32,
     )
 else:
@@ -39,6 +40,7 @@ else:
         serial_add,
         serial_gap,
         skip,
+        to_bytes,
         write_u32,
     )
 
@@ -88,7 +90,7 @@ def read_disposition(
                 if same(b, p, q, ACCEPTED_STATE):
                     state = ACCEPTED_STATE
                 elif b[p] != 0x40:
-                    state = bytes(b[p:q])
+                    state = to_bytes(b, p, q)
                     if q - p != 4 or b[p] != 0 or b[p + 1] != 0x53 or b[p + 3] != 0x45:
                         check_state(session, state)
     ring: DeliveryRing = session.unsettled_out if from_receiver else session.unsettled_in

@@ -24,6 +24,7 @@ if cython.compiled:
         serial_add,
         serial_gap,
         skip,
+        to_bytes,
         write_u32,
     )
 else:
@@ -38,6 +39,7 @@ else:
         serial_add,
         serial_gap,
         skip,
+        to_bytes,
         write_u32,
     )
 
@@ -107,7 +109,7 @@ def read_link_flow(
             credit = read_uint(b, q, end)
             q = skip(b, q, end)
             if n > 7 and link.passing:
-                session.handler.on_flow_details(link, bytes(b[q:end]), n - 7)
+                session.handler.on_flow_details(link, to_bytes(b, q, end), n - 7)
             if n > 8:
                 q = skip(b, q, end)
                 drain = read_uint(b, q, end) == 1

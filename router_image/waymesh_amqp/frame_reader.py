@@ -34,7 +34,7 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.preamble import DEAD
     from cython.cimports.waymesh_amqp.states import CLOSE_SENT, MAPPED, OPENED
     from cython.cimports.waymesh_amqp.transfer import take_transfer
-    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32, to_bytes
 else:
     from waymesh_amqp.connection_frames import take_begin, take_close, take_end, take_open
     from waymesh_amqp.dispositions import read_disposition
@@ -43,7 +43,7 @@ else:
     from waymesh_amqp.preamble import DEAD
     from waymesh_amqp.states import CLOSE_SENT, MAPPED, OPENED
     from waymesh_amqp.transfer import take_transfer
-    from waymesh_amqp.wire import Octets, octets, read_u32
+    from waymesh_amqp.wire import Octets, octets, read_u32, to_bytes
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -82,9 +82,9 @@ def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cy
             elif code == 0x13:
                 read_flow(connection.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
             else:
-                take_other(connection, bytes(b[p : pos + size]), b[pos + 6] << 8 | b[pos + 7])
+                take_other(connection, to_bytes(b, p, pos + size), b[pos + 6] << 8 | b[pos + 7])
         elif p < pos + size:
-            take_other(connection, bytes(b[p : pos + size]), b[pos + 6] << 8 | b[pos + 7])
+            take_other(connection, to_bytes(b, p, pos + size), b[pos + 6] << 8 | b[pos + 7])
         pos += size
         if connection.phase == DEAD:
             return n

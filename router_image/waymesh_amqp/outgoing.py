@@ -23,10 +23,11 @@ if cython.compiled:
         frame_start,
         octets,
         serial_add,
+        to_bytes,
         write_u32,
     )
 else:
-    from waymesh_amqp.wire import Octets, WritableOctets, copy, frame_start, octets, serial_add, write_u32
+    from waymesh_amqp.wire import Octets, WritableOctets, copy, frame_start, octets, serial_add, to_bytes, write_u32
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -64,7 +65,7 @@ def send_first(
     if n > room:
         write_first(link, oid, settled, True, form, room)
         if ann or head:
-            joined: bytes = bytes(b[s0:e0]) + annotations + bytes(b[s1:e1])
+            joined: bytes = to_bytes(b, s0, e0) + annotations + to_bytes(b, s1, e1)
             split(link, more, octets(joined), 0, n, room)
         else:
             split(link, more, b, s1, e1, room)
@@ -197,7 +198,7 @@ def keep_back(
         n = end - start
         if n > room:
             n = room
-        kept.append(bytes(b[start : start + n]))
+        kept.append(to_bytes(b, start, start + n))
         start += n
 
 

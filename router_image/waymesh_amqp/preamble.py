@@ -16,10 +16,10 @@ from waymesh_amqp.states import Event
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.states import START
-    from cython.cimports.waymesh_amqp.wire import Octets, read_u32
+    from cython.cimports.waymesh_amqp.wire import Octets, read_u32, to_bytes
 else:
     from waymesh_amqp.states import START
-    from waymesh_amqp.wire import Octets, read_u32
+    from waymesh_amqp.wire import Octets, read_u32, to_bytes
 
     # What a connection reads next. WAITING: the answer to a SASL frame is being computed elsewhere, and no input is
     # taken. For compiled code, preamble.pxd has them.
@@ -58,9 +58,9 @@ def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: 
     size: cython.Py_ssize_t
     if connection.phase == HEADER:
         if n - pos < 8:
-            check_header_start(connection, bytes(b[pos:n]))
+            check_header_start(connection, to_bytes(b, pos, n))
             return 0
-        take_header(connection, bytes(b[pos : pos + 8]))
+        take_header(connection, to_bytes(b, pos, pos + 8))
         return 8
     if connection.phase == WAITING:
         if n - pos > MAX_WAITING:
@@ -74,7 +74,7 @@ def take_preamble(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: 
         raise FramingError("bad SASL frame")  # Spec: 5.3.1: at most 512 octets, but tokens are longer
     if n - pos < size:
         return 0
-    frame = bytes(b[pos + b[pos + 4] * 4 : pos + size])
+    frame = to_bytes(b, pos + b[pos + 4] * 4, pos + size)
     take_sasl(connection, decode_performative(frame, 0, len(frame))[0])
     return size
 

@@ -34,6 +34,7 @@ cdef class Session:
     cdef bint state_transactional
     cdef public list flow_links
     cdef bint window_due
+    cdef bint window_low
     cdef bint listed
     cdef public int holds
     cdef int holds_out
@@ -64,6 +65,8 @@ cdef class Session:
     cpdef send_outcomes(self)
     cpdef report(self, bint receiver, unsigned int did, bint settled, bytes state)
     cpdef window_soon(self)
+    cdef window_is_low(self)
+    cdef bint may_continue(self) noexcept
     cpdef hold(self, Link link)
     cpdef release(self, Link link)
     cdef let_go(self, Link link)

@@ -72,6 +72,7 @@ class Session:
         self.state_transactional = False  # whether it is a transactional one
         self.flow_links: list[Link] = []  # links with a flow at the next flush
         self.window_due = False  # send a flow with our window at the next flush
+        self.window_low = False  # the same, if the peer may send before it gets credit
         self.listed = False  # is in `connection.flush_sessions`
         self.holds = 0  # number of links that keep our window closed
         self.holds_out = 0  # those of them that are outgoing
@@ -295,6 +296,22 @@ class Session:
             self.window_due = True
             self.list_for_flush()
 
+    def window_is_low(self) -> None:
+        """Send a flow with our window at the next flush, unless the peer must wait for credit anyway."""
+        if not self.window_low:
+            self.window_low = True
+            self.list_for_flush()
+
+    def may_continue(self) -> cython.bint:
+        """Whether the peer may send more on the link of the last transfer before it gets credit.
+
+        Otherwise the flow with its next credit also has the window, which saves a write for each round of credit.
+        """
+        link = self.last_link
+        if link is None or link.is_sender or link.passing or link.mid_delivery or link.credit > 0:
+            return True
+        return self.window_end == self.next_incoming_id  # another link may have credit
+
     def hold(self, link: Link) -> None:
         """Keep the incoming window closed while `link`, outgoing or incoming, cannot forward its deliveries.
 
@@ -332,6 +349,10 @@ class Session:
             return
         if not self.keeps_outcomes:
             self.put_outcomes()
+        if self.window_low:
+            self.window_low = False
+            if self.may_continue():
+                self.window_due = True
         if self.window_due and self.holds:
             self.admit_few()
         link: Link

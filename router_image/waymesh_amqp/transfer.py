@@ -36,6 +36,7 @@ if cython.compiled:
         serial_add,
         serial_gap,
         skip,
+        to_bytes,
         truncated,
     )
 else:
@@ -51,6 +52,7 @@ else:
         serial_add,
         serial_gap,
         skip,
+        to_bytes,
         truncated,
     )
 
@@ -111,7 +113,8 @@ class IncomingTransfer:
 
     def payload(self) -> bytes:
         """A copy of the frame's part of the message."""
-        return bytes(self.data[self.start : self.end])
+        part: bytes = to_bytes(self.data, self.start, self.end)
+        return part
 
     def state(self) -> bytes:
         """The encoded delivery state, if `stateful`."""
@@ -121,7 +124,8 @@ class IncomingTransfer:
         _: cython.int
         for _ in range(7):
             p = skip(b, p, end)
-        return bytes(b[p : skip(b, p, end)])
+        state: bytes = to_bytes(b, p, skip(b, p, end))
+        return state
 
     def hold(self, data: bytes) -> None:
         """Use these bytes as `data` instead of the connection's input."""
@@ -279,7 +283,7 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
         session.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
         return
     if left * 2 < session.window if session.holds == 0 else left == 0:
-        session.window_soon()
+        session.window_is_low()
     link: Link | None = session.remote_link(transfer.handle)
     if link is None:
         session.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")

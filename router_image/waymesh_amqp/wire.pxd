@@ -9,6 +9,9 @@ cdef int MAX_DESCRIPTOR_DEPTH
 cdef inline Octets octets(bytes data) noexcept:
     return data
 
+cdef inline bytes to_bytes(Octets b, Py_ssize_t p, Py_ssize_t end):
+    return b[p:end]
+
 cdef inline unsigned int read_u32(Octets b, Py_ssize_t p) noexcept:
     cdef const unsigned char* at = &b[p]
     return <unsigned int>at[0] << 24 | <unsigned int>at[1] << 16 | <unsigned int>at[2] << 8 | at[3]

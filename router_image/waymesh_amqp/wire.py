@@ -39,6 +39,10 @@ if not cython.compiled:  # compiled, wire.pxd has these as inline functions
         """The bytes as argument of the functions below; `data` must outlive the result."""
         return memoryview(data)
 
+    def to_bytes(b: memoryview, p: int, end: int) -> bytes:
+        """A copy of b[p:end]. Compiled, a call of `bytes` with that slice would copy it by several calls of Python."""
+        return bytes(b[p:end])
+
     def read_u32(b: memoryview, p: int) -> int:
         """The four octets at p; the caller has checked the bounds."""
         value: int = _unpack_u32(b, p)[0]

@@ -181,6 +181,32 @@ def test_2_5_6_window_that_was_held_opens_again(chunk: int) -> None:
     assert (opened.next_incoming_id, opened.incoming_window) == (3, 4)
 
 
+def test_2_5_6_the_window_comes_with_the_credit_that_the_peer_needs_anyway(chunk: int) -> None:
+    peer = small(chunk, grant=3).begin()
+    peer.send(frames.attach_sender())
+    link = peer.handler.links[0]
+    answers = [a for i in range(3) for a in peer.send(frames.transfer(i, settled=True))]
+    assert answers == []
+    for _ in range(3):
+        link.give_back()
+    (flow,) = peer.take()
+    assert (flow.next_incoming_id, flow.incoming_window, flow.link_credit) == (3, 4, 3)
+
+
+def test_2_5_6_the_window_does_not_wait_for_credit_within_a_delivery(chunk: int) -> None:
+    peer = small(chunk, grant=1).begin()
+    peer.send(frames.attach_sender())
+    answers = [a for _ in range(3) for a in peer.send(frames.transfer(0, b"x", more=True))]
+    assert [a.incoming_window for a in answers] == [4]
+
+
+def test_2_5_6_a_used_up_window_does_not_wait_for_credit(chunk: int) -> None:
+    peer = small(chunk, grant=4).begin()
+    peer.send(frames.attach_sender(), frames.attach_sender(name="other", handle=1))
+    answers = peer.send(*[frames.transfer(i, settled=True) for i in range(4)])
+    assert [(a.next_incoming_id, a.incoming_window) for a in answers] == [(4, 4)]  # for the other link
+
+
 @pytest.mark.parametrize("start", [0x7FFFFFFD, WRAP - 5, WRAP - 1])
 def test_2_8_10_next_incoming_id_wraps(chunk: int, start: int) -> None:
     peer = small(chunk).begin(next_outgoing_id=start)

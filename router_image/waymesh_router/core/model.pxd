@@ -153,6 +153,7 @@ cdef class Address:
 cdef class PendingQueue:
     cdef list items
     cdef Py_ssize_t at
+    cdef Py_ssize_t size(self) noexcept
     cpdef append(self, Queued q)
     cdef Queued first(self)
     cdef Py_ssize_t drop_first(self) except -1

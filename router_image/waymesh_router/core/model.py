@@ -234,10 +234,14 @@ class PendingQueue:
         self.at = 0
 
     def __len__(self) -> int:
-        return len(self.items) - self.at
+        return int(self.size())
 
     def __iter__(self) -> Iterator[Queued]:
         return iter(self.items[self.at :])
+
+    def size(self) -> cython.Py_ssize_t:
+        """Like `len`, without a call of Python for compiled code."""
+        return len(self.items) - self.at
 
     def append(self, q: Queued) -> None:
         self.items.append(q)

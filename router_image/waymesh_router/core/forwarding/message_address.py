@@ -22,10 +22,10 @@ from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.tenants import in_space
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, same, skip
+    from cython.cimports.waymesh_amqp.wire import Octets, same, skip, to_bytes
     from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
 else:
-    from waymesh_amqp.wire import Octets, same, skip
+    from waymesh_amqp.wire import Octets, same, skip, to_bytes
     from waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MessageAddress:
         rest: cython.Py_ssize_t = self.sections.rest
         if lk.seen_annotations is not None and same(transfer.data, head, rest, lk.seen_section):
             return lk.seen_annotations
-        data = bytes(transfer.data[head:rest])
+        data = to_bytes(transfer.data, head, rest)
         trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
         key = data if trusted and lk.annotations is None and not lk.edge else None
         a = self.cache.get(key) if key is not None else None
@@ -115,7 +115,7 @@ class MessageAddress:
         order: SectionOrder = lk.section_order
         if same(b, at, end, order.user):
             return False
-        user = bytes(b[at:end])
+        user = to_bytes(b, at, end)
         if user not in lk.permit.user_ids:
             return True
         order.user = user
@@ -148,7 +148,7 @@ class MessageAddress:
             return None
         if lk.seen_address is not None and not lk.seen_address.dead and same(b, body, body + size, lk.seen_to):
             return lk.seen_address
-        raw = bytes(b[body : body + size])
+        raw = to_bytes(b, body, body + size)
         try:
             text = raw.decode()
         except UnicodeDecodeError:

@@ -66,7 +66,7 @@ class PendingDeliveries:
         pending: PendingQueue | None = address.pending
         if pending is None or not address.consumers:
             return False
-        if len(pending) >= PRESETTLED_WAITING * lk.capacity:
+        if pending.size() >= PRESETTLED_WAITING * lk.capacity:
             return True
         return lk.kind == DATA and self.sender.budget.half_used(lk)  # sessions of clients are held instead
 
@@ -254,5 +254,5 @@ class PendingDeliveries:
 
     def forget_empty(self, address: Address) -> None:
         """Remove the queue of an address if it is empty."""
-        if address.pending is not None and not len(address.pending):
+        if address.pending is not None and address.pending.size() == 0:
             address.pending = None

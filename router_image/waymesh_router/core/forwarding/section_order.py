@@ -15,10 +15,10 @@ from waymesh_router.core.model import RouterLink
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp
-    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32, to_bytes
     from cython.cimports.waymesh_router.core.forwarding.sections import Sections
 else:
-    from waymesh_amqp.wire import Octets, octets, read_u32
+    from waymesh_amqp.wire import Octets, octets, read_u32, to_bytes
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -69,7 +69,7 @@ class SectionOrder:
             b = transfer.data
             p = self.walk(b, transfer.start, transfer.end)
             if 0 <= p < transfer.end:
-                self.part = bytes(b[p : transfer.end])
+                self.part = to_bytes(b, p, transfer.end)
         return p >= 0 and (transfer.more or (not self.part and self.values == 0 and self.left == 0))
 
     def walk(self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -227,4 +227,4 @@ def _has_usual_user(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, use
         return False
     if cython.compiled:
         return memcmp(cython.address(b[p]), octets(user), size) == 0
-    return bytes(b[p : p + size]) == user
+    return to_bytes(b, p, p + size) == user

@@ -20,13 +20,13 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
-    from cython.cimports.waymesh_amqp.wire import octets, serial_add
+    from cython.cimports.waymesh_amqp.wire import octets, serial_add, to_bytes
     from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, SETTLED_MODE
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
-    from waymesh_amqp.wire import octets, serial_add
+    from waymesh_amqp.wire import octets, serial_add, to_bytes
     from waymesh_router.core.kinds import DATA, ENDPOINT, SETTLED_MODE
     from waymesh_router.core.model import make_queued
 
@@ -123,9 +123,9 @@ class QueuedSender:
         q.priority = self.choice.priority
         q.head_size = head - start
         if head == rest:
-            q.data = bytes(transfer.data[start : transfer.end])
+            q.data = to_bytes(transfer.data, start, transfer.end)
         else:
-            q.data = bytes(transfer.data[start:head]) + bytes(transfer.data[rest : transfer.end])
+            q.data = to_bytes(transfer.data, start, head) + to_bytes(transfer.data, rest, transfer.end)
         q.size = transfer.end - start
         q.complete = not transfer.more
         if transfer.stateful:

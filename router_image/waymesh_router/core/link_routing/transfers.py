@@ -27,14 +27,23 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
-    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+    from cython.cimports.waymesh_amqp.wire import (
+        Octets,
+        list_body,
+        list_count,
+        octets,
+        read_uint,
+        serial_add,
+        skip,
+        to_bytes,
+    )
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
     from waymesh_amqp.transfer import whole_transfer
-    from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip
+    from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip, to_bytes
     from waymesh_router.core.forwarding.section_order import goes_on_in_order
     from waymesh_router.core.model import make_queued
 
@@ -140,11 +149,11 @@ class RoutedLinks:
         n: cython.Py_ssize_t = list_count(b, p, end)
         p = skip(b, skip(b, list_body(b, p), end), end)
         after: cython.Py_ssize_t = skip(b, p, end)
-        q.tag = bytes(b[p:after])
+        q.tag = to_bytes(b, p, after)
         if n <= 6:
             return
         p = skip(b, skip(b, skip(b, after, end), end), end)
-        q.fields = bytes(b[p : skip(b, transfer.at, end)])
+        q.fields = to_bytes(b, p, skip(b, transfer.at, end))
 
     def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
         """Queue more bytes of a delivery for `out`."""
