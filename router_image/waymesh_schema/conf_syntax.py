@@ -19,7 +19,7 @@ from .errors import ConfigError, Problem
 from .model import camel_case
 
 HASH_BELONGS = frozenset(("pattern", "bindingKey", "hostname"))
-"""Attributes in whose values `#` is a character like any other."""
+"""Attributes in whose values `#` is a character like any other; a comment begins with a `#` after a blank."""
 PATTERN_LISTS = frozenset(("sourcePattern", "targetPattern"))
 """Attributes of user groups that are patterns, but in whose values `#` starts a comment, as in Dispatch."""
 ALWAYS_JSON = frozenset(("openProperties", "linkProperties"))
@@ -30,6 +30,7 @@ MAPS = ALWAYS_JSON | {"groups", "userConnectionRates", "sslProfilesByHost"}
 _OPEN = re.compile(r"([\w.-]+)\s*\{")
 _ATTRIBUTE = re.compile(r"([^\s:{}]+)\s*:\s*(.*)", re.DOTALL)
 _WORD = re.compile(r"[^\w.-]")
+_COMMENT_AFTER_VALUE = re.compile(r"(?<=\S)\s+#")
 _JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"?|#[^\n]*|[{}]')
 
 
@@ -52,9 +53,9 @@ def parse(text: str, filename: str, problems: list[Problem]) -> list[Section]:
 
 
 def _uncommented(line: str) -> str:
-    head, colon, _ = line.partition(":")
+    head, colon, value = line.partition(":")
     if colon and "#" not in head and camel_case(head.strip()) in HASH_BELONGS:
-        return line.strip()
+        return f"{head.strip()}: {_COMMENT_AFTER_VALUE.split(value.strip(), maxsplit=1)[0]}"
     return line.partition("#")[0].strip()
 
 

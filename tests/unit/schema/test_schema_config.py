@@ -123,10 +123,14 @@ def test_lines_of_a_section(line: str, attribute: str, value: Any) -> None:
     assert one(f"listener {{\n{line}\n}}", "listener")[attribute] == value
 
 
-@pytest.mark.parametrize("pattern", ["a/#", "#", "#/a # no comment", "a.#"])
-def test_hash_belongs_to_patterns_and_host_names(pattern: str) -> None:
-    assert one(f"address {{\n  pattern: {pattern}\n}}", "router.config.address")["pattern"] == pattern
-    assert one(f"vhost {{\n  hostname: {pattern}\n}}", "vhost")["hostname"] == pattern
+@pytest.mark.parametrize("comment", ["", " # a comment", "\t# a: # comment", "   #"])
+@pytest.mark.parametrize("pattern", ["a/#", "#", "#/a", "a.#", "a", "a#b.#"])
+def test_hash_belongs_to_patterns_and_host_names_up_to_a_comment(pattern: str, comment: str) -> None:
+    text = pattern + comment
+    assert one(f"address {{\n  pattern: {text}\n}}", "router.config.address")["pattern"] == pattern
+    assert one(f"vhost {{\n  hostname :{text}\n}}", "vhost")["hostname"] == pattern
+    assert one(f"binding {{\n  binding-key: {text}\n  exchangeName: x\n  nextHopAddress: y\n}}",
+               "router.config.binding")["bindingKey"] == pattern
 
 
 def test_a_pattern_within_a_comment_is_none() -> None:
