@@ -145,6 +145,8 @@ def meaning_text(attribute: Attribute) -> str:
     meaning = attribute.description
     if attribute.only_default:
         meaning += f" Only the default is accepted: {attribute.only_default}."
+    if attribute.without_effect:
+        meaning += f" Accepted, but without effect: {attribute.without_effect}."
     if attribute.deprecated:
         meaning += " Deprecated."
     if attribute.deprecated_name:

@@ -31,7 +31,8 @@ class Attribute:
     that tools may plot over time. `minimum` and `maximum` bound integers, both included; a number beyond them is
     refused, or replaced by the bound that `clamped` names ("minimum" or "maximum"), with a warning.
 
-    `only_default`: why values other than the default are refused; "" if they are supported. `on_host` returns whether a
+    `only_default`: why values other than the default are refused; "" if they are supported. `without_effect`: why they
+    are accepted, with a warning, but replaced by the default. `on_host` returns whether a
     value names a file or an environment variable of the router's machine; only the configuration file, and requests at
     a listener with `managementFiles`, may set such a value. A path always does.
     """
@@ -53,6 +54,7 @@ class Attribute:
     maximum: int | None = None
     clamped: str = ""
     only_default: str = ""
+    without_effect: str = ""
     on_host: Callable[[Any], bool] | None = None
 
     def names_host(self, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Attributes of a configuration file that have no effect beside the other attributes of their entity."""
+"""Attributes of a configuration file that have no effect: in this router, or beside the others of their entity."""
 
 from __future__ import annotations
 
@@ -32,8 +32,13 @@ def unused(entity: EntityType, written: Mapping[str, Any], values: Values) -> li
 
     These are warnings: Qpid Dispatch starts with such a configuration, too.
     """
-    given = {entity.attribute_name(str(name)) for name in written}
-    return [
+    given = {entity.attribute_name(str(name)): value for name, value in written.items()}
+    ignored = [
+        f"{entity.name} {attribute.name}: has no effect: {attribute.without_effect}"
+        for attribute in entity.attributes.values()
+        if attribute.without_effect and str(given.get(attribute.name, "")) not in ("", "None", str(attribute.default))
+    ]
+    return ignored + [
         f"{name} {attribute}: has no effect without {needed}"
         for name, attribute, acts, needed in _CONDITIONS
         if name == entity.name and attribute in given and not acts(values)

@@ -47,7 +47,7 @@ def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any
                     raise SchemaError(entity.name, attribute.name, "is read-only")
                 value = _convert(entity, attribute, given[attribute.name])
                 _refuse_unsupported(entity, attribute, value)
-                values[attribute.name] = value
+                values[attribute.name] = attribute.default if attribute.without_effect else value
             elif attribute.create and attribute.name != "type":
                 if attribute.required:
                     raise SchemaError(entity.name, attribute.name, "is required")

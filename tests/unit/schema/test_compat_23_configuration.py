@@ -70,7 +70,7 @@ FORMER_NAMES = [
     for kind in ENTITY_TYPES.values()
     if kind.configurable and not kind.refused
     for old, new in kind.deprecated_names.items()
-    if not kind.attributes[new].only_default
+    if not kind.attributes[new].only_default and not kind.attributes[new].without_effect
 ]
 NEEDED = {
     "router.config.linkRoute": {"prefix": "a", "direction": "in"},
@@ -148,6 +148,20 @@ def test_compat_23_types_that_dispatch_1_0_removed_are_taken_as_their_counterpar
 def test_compat_23_former_types_without_an_exact_counterpart_are_refused(lines: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=f"c:1: {reason}"):
         parse_conf(f"{lines}\n}}\n", "c")
+
+
+def test_compat_23_settings_that_cannot_act_are_a_warning() -> None:
+    found = entry("router {\n workerThreads: 4\n debugDump: /tmp/q.txt\n mobileAddrMaxAge: 60\n}", "router")
+    assert (found.attributes["workerThreads"], found.attributes["debugDumpFile"]) == (1, None)
+    assert [text.partition(":")[0] for text in found.warnings] == [
+        "router debugDump",
+        "router mobileAddrMaxAge",
+        "router workerThreads",
+        "router debugDumpFile",
+    ]
+    assert "has no effect: a router uses one thread" in found.warnings[2]
+    with pytest.raises(ConfigError, match="workerThreads: must be at least 1, not 0"):
+        entry("router {\n workerThreads: 0\n}", "router")
 
 
 @pytest.mark.parametrize("name", ["listener", "connector"])

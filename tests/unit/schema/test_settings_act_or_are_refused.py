@@ -1,4 +1,4 @@
-"""Every attribute has an effect or is refused: no setting is silently ignored."""
+"""Every attribute has an effect, is refused, or is the subject of a warning: no setting is silently ignored."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from waymesh_schema.docs import entities_page
 from waymesh_schema.entities import ENTITY_TYPES, Attribute, EntityType
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.model import BOOLEAN, ENTITY_ATTRIBUTES, INTEGER, PATH
+from waymesh_schema.unused import unused
 from waymesh_schema.validate import refuse_host_values, validate_create
 
 pytestmark = pytest.mark.engine_independent
@@ -46,7 +47,10 @@ def settable(entity: EntityType) -> Iterator[Attribute]:
 
 ALL = [(entity, attribute) for entity in CONFIGURED for attribute in settable(entity)]
 REFUSED = [pair for pair in ALL if pair[1].only_default]
-ACTING = [pair for pair in ALL if not pair[1].only_default and (pair[0].name, pair[1].name) not in SHOWN_ONLY]
+WITHOUT_EFFECT = [pair for pair in ALL if pair[1].without_effect]
+ACTING = [
+    pair for pair in ALL if pair not in [*REFUSED, *WITHOUT_EFFECT] and (pair[0].name, pair[1].name) not in SHOWN_ONLY
+]
 
 
 def names(pairs: list[tuple[EntityType, Attribute]]) -> list[str]:
@@ -77,6 +81,18 @@ def test_what_is_not_carried_out_is_refused(entity: EntityType, attribute: Attri
         assert validate_create(entity, {**base, attribute.name: attribute.default})[attribute.name] == attribute.default
 
 
+@pytest.mark.parametrize(("entity", "attribute"), WITHOUT_EFFECT, ids=names(WITHOUT_EFFECT))
+def test_what_has_no_effect_is_replaced_by_the_default_with_a_warning(entity: EntityType, attribute: Attribute) -> None:
+    given = {**BASE.get(entity.name, {}), attribute.name: another(attribute)}
+    values = validate_create(entity, given)
+    assert values[attribute.name] == attribute.default
+    warning = f"{entity.name} {attribute.name}: has no effect: {attribute.without_effect}"
+    assert unused(entity, given, values) == [warning]
+    assert f"Accepted, but without effect: {attribute.without_effect}." in entities_page()
+    for default in (attribute.default, str(attribute.default), None):
+        assert unused(entity, {**given, attribute.name: default}, values) == []
+
+
 @pytest.mark.parametrize(("entity", "attribute"), ACTING, ids=names(ACTING))
 def test_what_is_taken_is_read_by_the_router(entity: EntityType, attribute: Attribute) -> None:
     folder = "waymesh_schema" if (entity.name, attribute.name) in READ_WITH_THE_FILES else "waymesh_router"
@@ -87,12 +103,10 @@ def test_what_is_taken_is_read_by_the_router(entity: EntityType, attribute: Attr
 def test_the_attributes_that_are_refused() -> None:
     """A change here is one that users notice."""
     assert set(names(REFUSED)) == {
-        "router mobileAddrMaxAge",
-        "router workerThreads",
-        "router debugDumpFile",
         "connector policyVhost",
         "connector allowRedirect",
     }
+    assert set(names(WITHOUT_EFFECT)) == {"router mobileAddrMaxAge", "router workerThreads", "router debugDumpFile"}
     refused = {entity.name for entity in ENTITY_TYPES.values() if entity.refused}
     assert refused == set()
 
