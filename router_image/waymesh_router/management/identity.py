@@ -13,9 +13,10 @@ Identify = Callable[[Mapping[str, Any]], "str | None"]
 
 
 def _host_port_name(attributes: Mapping[str, Any]) -> str | None:
-    """Listeners and connectors: `host:port`, followed by `:name` if they have a name."""
-    parts = [attributes.get("host"), attributes.get("port"), attributes.get("name")]
-    return ":".join(str(part) for part in parts if part not in (None, ""))
+    """Listeners and connectors: `host:port`, also without a host, followed by `:name` if they have a name."""
+    place = f"{attributes.get('host') or ''}:{attributes.get('port') or ''}"
+    name = attributes.get("name")
+    return f"{place}:{name}" if name else place
 
 
 def _attribute(name: str) -> Identify:

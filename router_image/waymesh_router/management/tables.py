@@ -80,7 +80,7 @@ def connection_columns(view: RouterView) -> dict[str, Column]:
         isAuthenticated=lambda c: c.mechanism is not None,
         isEncrypted=lambda c: c.peer.tls,
         enableProtocolTrace=view.traced,
-        sasl=lambda c: c.mechanism,
+        sasl=lambda c: None if c.mechanism is None else str(c.mechanism),  # from the wire it is a symbol
         user=lambda c: c.user,
         ssl=lambda c: c.peer.tls,
         sslProto=lambda c: c.peer.tls_proto,

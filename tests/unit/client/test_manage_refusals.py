@@ -52,7 +52,7 @@ def test_a_list_that_fails_midway(
     assert text.startswith("waymesh manage: entity 3 of 5 (listener l2): ")
     assert "flavour" in text
     assert text.endswith("; created before: 2, not tried: 2\n")
-    assert bench.events == [("create", f"listener/{7000 + n}:l{n}") for n in range(2)]
+    assert bench.events == [("create", f"listener/:{7000 + n}:l{n}") for n in range(2)]
     text = failure("update", [{"identity": name, "enable": "info+"} for name in ("log/DEFAULT", "log/X\x1b")])
     assert text.startswith("waymesh manage: entity 2 of 2 (log/X\\x1b): ")
     assert text.endswith("; updated before: 1, not tried: 0\n")

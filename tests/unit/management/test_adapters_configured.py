@@ -14,6 +14,8 @@ from waymesh_schema.loglevels import LOG_MODULES
 
 CASES = [
     ("listener", "listener", {"host": "127.0.0.1", "port": "0", "name": "in"}, "listener/127.0.0.1:0:in"),
+    ("listener", "listener", {"port": "5555"}, "listener/:5555"),
+    ("listener", "listener", {"port": "5555", "name": "in"}, "listener/:5555:in"),
     ("connector", "connector", {"host": "h", "port": "5671", "name": "out"}, "connector/h:5671:out"),
     ("sslProfile", "ssl_profile", {"name": "tls", "caCertFile": "/ca.pem"}, "sslProfile/tls"),
     ("router.config.address", "address", {"name": "a", "prefix": "orders"}, "router.config.address/a"),
@@ -40,14 +42,14 @@ def test_create_and_delete_act_at_once(
     [(done, attributes)] = router.done
     assert done == f"add {verb}"
     assert attributes.items() >= body.items()
-    assert manager.ask("READ", type=kind, name=body["name"])[0] == 200
+    assert manager.ask("READ", type=kind, name=created["name"])[0] == 200
     status, text, _ = manager.ask("CREATE", body, type=kind)
     assert status == 409
-    assert body["name"] in text
+    assert created["name"] in text
     assert len(router.done) == 1
     assert manager.ask("DELETE", type=kind, identity=identity)[0] == 204
     assert router.done[1][0] == f"remove {verb}"
-    assert router.done[1][1]["name"] == body["name"]
+    assert router.done[1][1]["name"] == created["name"]
     assert manager.rows(kind) == []
 
 
