@@ -59,7 +59,8 @@ def test_no_value_is_a_symbol(router: RouterProcess) -> None:
     """Clients in typed languages expect a string, as from Dispatch. The connection has a mechanism, so it uses SASL."""
     connection = BlockingConnection(f"amqp://127.0.0.1:{router.port}", timeout=60, allowed_mechs="ANONYMOUS")
     asked = proton.Message(properties=EVERYTHING.properties, body=EVERYTHING.body)
-    rows = check_rows(EVERYTHING, SyncRequestResponse(connection, "$management").call(asked).body)
+    body = SyncRequestResponse(connection, "$management").call(asked).body
+    rows = check_rows(EVERYTHING, cast("dict[str, Any]", body))
     assert [(row["type"], name) for row in rows for name, value in row.items() if type(value) is proton.symbol] == []
     assert "ANONYMOUS" in [row["sasl"] for row in rows if row["type"] == PREFIX + "connection"]
     connection.close()
