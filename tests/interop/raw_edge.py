@@ -1,4 +1,4 @@
-"""An edge router in raw frames: the links of an uplink as qdrouterd 1.19 attaches them. Source: protocol/edge.md 1."""
+"""An edge router in raw frames: the links of an uplink as qdrouterd 1.19 attaches them. Source: protocol/edge.md."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def phase_of(config: Mapping[str, Any], attribute: str) -> str:
 class Place:
     """Where a client's link joins its address. `waypoint`: number of the waypoint, 0 for an ordinary link.
 
-    `edge`: it is a link of an edge router, which has its own configuration. Source: edge.md 2.
+    `edge`: it is a link of an edge router, which has its own configuration. Source: protocol/edge.md "Phases".
     """
 
     receiver: bool

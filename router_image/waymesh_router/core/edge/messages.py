@@ -1,7 +1,7 @@
 """Messages between an edge router and its interior router: address tracking, address lookup, heartbeats. Pure.
 
 All are sent pre-settled. Encoding functions take `router_id`, the id of the sender for the annotations; None omits the
-annotations, for messages that get them when they are sent. Source: protocol/edge.md 2, 3, 7.
+annotations, for messages that get them when they are sent. Source: protocol/edge.md.
 """
 
 from __future__ import annotations

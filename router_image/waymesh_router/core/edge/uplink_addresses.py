@@ -2,7 +2,7 @@
 
 Each mobile address with local consumers has a receiver on the uplink, each one with local producers a sender. With
 address tracking, the interior router tells whether the address has destinations elsewhere; if so, the interior router
-counts as a remote router with consumers. Source: protocol/edge.md 2.
+counts as a remote router with consumers. Source: protocol/edge.md "Addresses".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Heartbeats of an edge router, and detection of an interior router that hangs. Source: protocol/edge.md 7."""
+"""Heartbeats of an edge router, and detection of an interior router that hangs.
+
+Source: protocol/edge.md "Heartbeats".
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Attaches of an edge router's clients that wait for the interior router's answer whether a link route matches.
 
-Source: protocol/edge.md 3.
+Source: protocol/edge.md "Address lookup".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Link routes of an edge router's containers, registered at the interior router. Source: protocol/edge.md 4."""
+"""Link routes of an edge router's containers, registered at the interior router.
+
+Source: protocol/edge.md "Link routes".
+"""
 
 from __future__ import annotations
 

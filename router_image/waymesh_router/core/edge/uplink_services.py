@@ -1,4 +1,7 @@
-"""Requests of an edge router to services of its interior router, and the replies. Source: protocol/edge.md 1, 3, 4."""
+"""Requests of an edge router to services of its interior router, and the replies.
+
+Source: protocol/edge.md "Links of a new active uplink".
+"""
 
 from __future__ import annotations
 

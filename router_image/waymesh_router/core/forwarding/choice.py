@@ -46,7 +46,7 @@ class ConsumerChoice:
         return self.pick_balanced(address, annotations)
 
     def pick_elsewhere(self, address: Address, annotations: Annotations, lk: RouterLink) -> RouterLink | None:
-        """Like `pick`, for a delivery from an edge router: it does not return there. Source: edge.md 2 "No echo"."""
+        """Like `pick`, for a delivery from an edge router: not back to it. Source: protocol/edge.md "No echo"."""
         self.barred = lk.connection
         try:
             return self.pick(address, annotations)
