@@ -38,7 +38,7 @@ def open_link(session: Session, link: Link, attach: Attach) -> None:
     session.new_handle(link)
     if link.handle > session.remote_handle_max:
         session.free_handle(link)
-        raise AmqpError(NOT_ALLOWED, f"the peer allows {session.remote_handle_max + 1} links a session", session)
+        raise AmqpError(NOT_ALLOWED, f"the peer allows {session.remote_handle_max + 1} links per session", session)
     attach.handle = link.handle
     if link.is_sender:
         attach.initial_delivery_count = 0
@@ -73,7 +73,7 @@ def take_attach(session: Session, attach: Attach) -> None:
         session.new_handle(link)
         session.connection.names[(link.name, is_sender)] = link
         if link.handle > session.remote_handle_max:
-            session.end(NOT_ALLOWED, f"more links than handle-max {session.remote_handle_max} lets us answer")
+            session.end(NOT_ALLOWED, f"more links than the peer's handle-max {session.remote_handle_max} allows")
             return
     link.remote_handle = attach.handle
     link.enter(advance(LINK, link.state, Event.ATTACH_IN, session))

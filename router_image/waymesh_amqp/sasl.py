@@ -239,7 +239,7 @@ class SaslClient:
         nonce: Callable[[], str] = _random_nonce,
     ) -> None:
         if "\0" in (username or "") or "\0" in (password or ""):
-            raise ValueError("user name and password have no NULs")
+            raise ValueError("user name and password must not contain NUL")
         self._mechanisms = _known(mechanisms, MECHANISMS) or MECHANISMS
         self._username = username
         self._password = password

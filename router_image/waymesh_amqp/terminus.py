@@ -106,7 +106,7 @@ class Terminus:
         """Decode an encoded terminus and keep its bytes. Raises DecodeError."""
         value, after = decode(raw)
         if after != len(raw):
-            raise DecodeError("bytes behind the terminus", after)
+            raise DecodeError("bytes after the terminus", after)
         terminus = terminus_of(value)
         terminus.raw = bytes(raw)
         return terminus

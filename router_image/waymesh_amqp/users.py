@@ -165,7 +165,7 @@ def make_line(
     _check_name(user)
     if scheme == PLAIN_SCHEME:
         if password.splitlines() != [password] or "\0" in password:
-            raise ValueError("a plain password is not empty and has neither line ends nor NULs")
+            raise ValueError("a plain password must not be empty or contain line ends or NUL")
         return f"{user}:{{plain}}{password}"
     if scheme not in SCRAM_MECHANISMS:
         raise ValueError(f"unknown scheme {scheme!r}")

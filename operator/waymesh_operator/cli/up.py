@@ -165,7 +165,8 @@ class Up:
     def _stop(self) -> None:
         """On the first request, drain and stop; on further ones, stop without waiting."""
         if self._answered == 0:
-            self._screen.tell(Event(NOTE, "stopping all routers, the highest first; again to stop without waiting"))
+            text = "stopping all routers, the highest first; press Ctrl-C again to stop without waiting"
+            self._screen.tell(Event(NOTE, text))
             self._supervisor.leave()
         if self._asked > 1:
             self._supervisor.hurry()

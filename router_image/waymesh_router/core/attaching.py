@@ -149,7 +149,7 @@ def place_of(terminus: Terminus, receiver: bool, edge: bool = False) -> Place:
     waypoints = {numbers[name] for name in asked if name in numbers}
     place = Place(receiver, FALLBACK_CAPABILITY in asked, max(waypoints, default=0), edge)
     if len(waypoints) + place.fallback > 1:
-        raise Refusal(PRECONDITION_FAILED, "a link can be that of one waypoint, or of a fallback destination")
+        raise Refusal(PRECONDITION_FAILED, "a link can serve only one waypoint or fallback destination")
     if place.special and (terminus.dynamic or not bare_address(terminus.address or "")):
         raise Refusal(PRECONDITION_FAILED, "a link of a waypoint or a fallback destination needs an address")
     return place

@@ -245,7 +245,7 @@ class Core(Handler):
         elif self.routed_attaches.pass_on(conn, lk, attach):
             return
         elif attach.unsettled:
-            raise Refusal(NOT_IMPLEMENTED, "links cannot be resumed here")  # Spec: 2.6.13
+            raise Refusal(NOT_IMPLEMENTED, "resuming links is only supported on link-routed addresses")  # Spec: 2.6.13
         elif self.uplink is None or not self.uplink.look_up(lk, attach):
             self.attach_endpoint(lk, attach)
 

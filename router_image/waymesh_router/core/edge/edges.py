@@ -148,7 +148,7 @@ class Edges:
         """The edge router attaches the link for its messages: this is its active connection."""
         edge: Edge = conn.edge_router
         if attach.source is None or attach.source.address != edge.id:
-            raise Refusal(NOT_ALLOWED, f"the link to an edge router has its id as address, here {edge.id}")
+            raise Refusal(NOT_ALLOWED, f"the source of this link must have the address {edge.id}")
         known = self._addresses.by_key.get(EDGE + edge.id)
         for before in list(known.consumers) if known is not None else ():
             self._replace(before, conn)

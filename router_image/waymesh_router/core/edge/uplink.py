@@ -146,7 +146,7 @@ class Uplink:
         if link is self._up and self._table.beyond is not None:
             self._addresses.leave(self._table.beyond)
         if link in (self._up, self._down):
-            self._give_up("the interior router refused or ended a link without which there is no uplink")
+            self._give_up("the interior router refused or ended a link that an uplink requires")
 
     def accept(self, link: RouterLink, attach: Attach) -> None:
         """The interior router attaches a sender without an address, for a large message."""
