@@ -63,7 +63,7 @@ def up(
     ] = 0,
     no_color: NoColor = False,
 ) -> None:
-    """Run the routers of manifests on this machine, and keep them as the manifests say.
+    """Run the routers of manifests on this machine, and keep them in the state that the manifests describe.
 
     Changes of the files take effect at once. Ctrl-C drains and stops all routers; a second Ctrl-C stops them without
     waiting for unsettled deliveries.

@@ -1,8 +1,8 @@
 """The plan of a mesh: from the desired and the observed state to actions. Pure; the same for a cluster and local mode.
 
 Invariants of a plan:
-- the same desired and observed state give the same plan, and after a plan has been applied the next one is empty, but
-for pods that are told to update their files when a Secret was written;
+- the same desired and observed state give the same plan; after a plan has been applied, the next one is empty, except for
+updates of the files of pods whose Secrets were written;
 - any action may fail, or the operator stop after any action: the next plan continues from the observed state;
 - running routers are changed before their boot configuration, so that a change counts as delivered only when both
 are done; both come before any router is started or stopped;

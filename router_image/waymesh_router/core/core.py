@@ -1,4 +1,4 @@
-"""The core of a router: it builds the parts, and dispatches the engine's events on the kind of link. No logic, no I/O.
+"""The core of a router: it builds the parts, and dispatches the engine's events by the kind of link. No I/O.
 
 How a message passes through the parts is described in forwarding/forwarder.py.
 """

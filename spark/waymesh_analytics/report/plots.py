@@ -111,7 +111,7 @@ def _line(axes: Any, at: Sequence[datetime], values: Sequence[float | None], for
 
 
 def _ms(microseconds: float | None) -> float | None:
-    """In milliseconds; a time of 0 has no place on a logarithmic scale."""
+    """In milliseconds, at least 0.001: a logarithmic scale cannot show 0."""
     return max(microseconds, 1) / 1000 if microseconds is not None else None
 
 

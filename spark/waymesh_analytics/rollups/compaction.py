@@ -21,7 +21,7 @@ from .tasks import Made, Shard, work
 Batch = Mapping[str, list[RawFile]]
 """Exported files by hour."""
 BATCH_BYTES = 256 << 20
-"""Compressed bytes of lines between two commits: the most that the run after a killed one has to repeat."""
+"""Compressed bytes of lines between two commits: at most so much is lost, and processed again, if a run is killed."""
 BATCH_HOURS = 240
 PARALLEL_KINDS = 2
 """Kinds that are processed in parallel: the last step of each, one file an hour, is often a single task."""

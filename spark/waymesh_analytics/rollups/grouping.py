@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Measure = tuple[pa.ChunkedArray | pa.Array, str]
-"""A column and how its values of a group become one: sum, min, max; last in the order of the rows, which may be null;
-last_valid, which is null only if all are."""
+"""A column and its aggregate in a group: sum, min, max; last (in the order of the rows, may be null); last_valid (null
+only if all values are)."""
 COUNT = "count"
 """The measure of a group's rows."""
 
@@ -24,7 +24,7 @@ _OPERATIONS: dict[str, tuple[Any, ...]] = {
 
 
 def grouped(table: pa.Table, keys: Sequence[str], measures: Mapping[str, Measure | str]) -> pa.Table:
-    """A row for each combination of keys, with the measures. Texts of keys stay numbers while they are grouped."""
+    """A row for each combination of keys, with the measures. Keys stay dictionary-encoded while they are grouped."""
     columns = {name: table[name] for name in keys}
     wanted: list[tuple[Any, ...]] = []
     for name, measure in measures.items():
@@ -35,7 +35,7 @@ def grouped(table: pa.Table, keys: Sequence[str], measures: Mapping[str, Measure
         columns[name] = plain(column)
         wanted.append((name, *_OPERATIONS[operation]))
     found = pa.table(columns).group_by(list(keys), use_threads=False).aggregate(wanted)
-    # The results follow the keys, or precede them in older versions: they are taken by name.
+    # Select the results by name: they follow the keys, or precede them in older versions of Arrow.
     names = [_result_of(name, measure) for name, measure in measures.items()]
     result = found.select([*keys, *names]).rename_columns([*keys, *measures])
     return pa.table({name: plain(result[name]) for name in result.column_names})
@@ -47,7 +47,7 @@ def _result_of(name: str, measure: Measure | str) -> str:
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Texts instead of numbers into a list of them; other columns as they are."""
+    """Decode a dictionary-encoded column; other columns are returned unchanged."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 

@@ -1,8 +1,8 @@
 """Periodic full lists in addition to the watches.
 
 They fill the inventory before the first reconcile. Later they find what watches miss: after a gap, kopf lists again and
-reports existing objects, but not those deleted meanwhile. They also detect a watch that is dead but looks alive: what a
-list shows must also arrive through the watch.
+reports existing objects, but not those deleted meanwhile. They also detect a watch that has silently stopped: a
+change that a list shows must also arrive through the watch.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ _T = TypeVar("_T")
 class Pace:
     """Seconds between turns: when everything converged, while something is in progress, and at most after errors.
 
-    `gather_s` is how long a change waits for others to come with it. What a resource refers to and is not there is
-    looked for every `missing_s`. Which APIs of routes there are is asked again after `apis_s`.
+    `gather_s`: how long a change waits, so that several changes share one turn. `missing_s`: interval between lookups
+    of missing references. `apis_s`: maximum age of the list of route APIs.
     """
 
     resync_s: float = 30.0
@@ -118,8 +118,8 @@ class Pace:
 
     @property
     def least_resync_s(self) -> float:
-        """Shortest time to a resync: work done with each resync must be due by then, or it runs with every second
-        one."""
+        """The shortest interval between resyncs. Work to be done at each resync must become due within it, otherwise
+        it is done only at every second one."""
         return self.resync_s * (1 - self.jitter)
 
 

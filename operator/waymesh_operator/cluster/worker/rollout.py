@@ -71,8 +71,8 @@ _SHARE = ("router", "share")
 
 
 FIRST_S = 1.0
-"""Seconds after which a refused action is tried again. They double with each refusal: a router accepts some actions a
-moment later, when the file is there that they need."""
+"""Seconds after which a refused action is tried again. They double with each refusal. A router accepts some actions a
+moment later, when a file that they need has arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Refusals:
         return any(refusal.wait_s < self.again_s for refusal in self._known.values())
 
     def due(self, actions: Iterable[Action]) -> list[Action]:
-        """The actions without those refused a short while ago."""
+        """The actions without those that were refused recently."""
         now = self.clock()
         return [action for action in actions if self._is_due(_which(action), now)]
 

@@ -13,18 +13,18 @@ GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
 
 @dataclass(slots=True)
 class ServedApis:
-    """Asks the discovery documents, and again when the answers are old."""
+    """Reads the discovery documents, and reads them again when they are too old."""
 
     _known: Mapping[str, str] = field(default_factory=dict)
     _read_at: float = float("-inf")
 
     def forget(self) -> None:
-        """Ask again next time, whatever the age of the answers."""
+        """Make the next `read` read the documents again."""
         self._read_at = float("-inf")
 
     async def read(self, kube: KubeClient, now: float, max_age_s: float) -> Mapping[str, str]:
-        """apiVersion of each kind that is there: of several the one that the API server lists first. Raises
-        KubeError."""
+        """Return the apiVersion of each kind that the cluster has; of several versions, the one that the API server
+        lists first. Raises KubeError."""
         if now - self._read_at < max_age_s:
             return self._known
         found: dict[str, str] = {}

@@ -20,16 +20,16 @@ _KINDS = frozenset(kind.kind for kind in ROUTES)
 
 @dataclass(slots=True)
 class Routes:
-    """Lists the routes of a mesh: the kinds that its Router needs, and those of which it has some. A new worker lists
-    all kinds if there is a Service to which an earlier worker may have left routes."""
+    """Lists the routes of a mesh, of the kinds that its Router needs and of those that exist. A new worker lists all
+    kinds if there is a Service to which an earlier worker may have created routes."""
 
     mesh: Ref
     world: Environment
     _held: frozenset[str] | None = None
 
     async def read(self, router: Router, objects: dict[Key, Object]) -> RouteApis:
-        """The APIs that there are. Puts the present routes of the mesh among its objects, in place of what answers to
-        our own writes have told of them. Raises KubeError."""
+        """Return the route APIs of the cluster. Replaces the routes in `objects`, which come from responses to writes,
+        by those that are listed. Raises KubeError."""
         wanted = frozenset(route_kind(listener) for listener in router.listeners) - {""}
         if self._held is None:
             self._held = _KINDS if any(_is_door(body) for body in objects.values()) else frozenset()
@@ -42,7 +42,7 @@ class Routes:
         except KubeError as error:
             if not error.missing:
                 raise
-            # An API went, or changed its versions, since it was last asked for.
+            # An API was removed, or its versions changed, since the last discovery.
             self.world.served.forget()
             apis, found = await self._list(wanted | self._held)
         self._held = frozenset(item["kind"] for item in found)
@@ -50,7 +50,7 @@ class Routes:
         return apis
 
     async def _list(self, kinds: frozenset[str]) -> tuple[RouteApis, list[Object]]:
-        """The APIs that there are, and the present routes of these kinds."""
+        """Return the route APIs of the cluster, and the routes of these kinds."""
         world = self.world
         served = dict(await world.served.read(world.kube, world.clock(), world.pace.apis_s))
         found: list[Object] = []

@@ -12,13 +12,13 @@ from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys,
 
 log = logging.getLogger(__name__)
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
-"""Paths of the API server. The JWKS is read here, even if the configuration names another place."""
+"""Paths of the API server. The JWKS is read here, even if the configuration names another URL."""
 EVERY_S = 60.0
 
 
 @dataclass(slots=True)
 class ServiceAccounts:
-    """Reads both documents, and again when they are EVERY_S old. After a failure, the earlier ones stay in use."""
+    """Reads both documents again when they are EVERY_S old. After a failure, the earlier ones stay in use."""
 
     _known: ServiceAccountKeys = UNKNOWN
     _read_at: float = float("-inf")

@@ -47,4 +47,4 @@ class ReservedAddresses:
 
 
 def _arrives_on_control_links(_message: bytes, _link: object) -> None:
-    """A subscriber that is never called: because of it, management shows that the router serves the address."""
+    """A subscriber that is never called. It makes management show that the router serves the address."""

@@ -38,7 +38,7 @@ class AddressTable:
         self.link_routes = RouteIndex()
         self.kept: set[str] = set()  # keys in entities of this router: never removed
         self.beyond: Address | None = None
-        """At an edge router: the address for messages that its interior router must deliver: their own is unknown."""
+        """At an edge router: the address for messages with an unknown address, which the interior router delivers."""
         self.on_tracked: Callable[[Address], None] = _not_tracked
         """Called with an address to which edge routers send, after a change of its consumers."""
         self._context = context

@@ -202,7 +202,7 @@ class Edges:
         self._tell(address, lk)
 
     def _tell_anew(self, conn: RouterConnection) -> None:
-        """An edge router has a new link for tracking messages: send the state of all its addresses."""
+        """An edge router has a new link for tracking messages: send the state of all its addresses again."""
         for session in list(conn.sessions.values()):
             for link in list(session.links):
                 lk: RouterLink | None = link  # type: ignore[assignment]

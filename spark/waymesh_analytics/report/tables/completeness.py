@@ -122,7 +122,7 @@ def _last_reports(rollups: Rollups) -> list[_LastReport]:
 
 
 def gaps(found: Table[KindRecords], manifest: Manifest, listing: Listing, rollups: Rollups) -> Table[Gap]:
-    """The record numbers that no file contains; `found` (the table of `records`) says how far they went."""
+    """The record numbers that no file contains; `found` (the table of `records`) has their numbers."""
     spans: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
     for hours in listing.files.values():
         for file in (file for hour, group in hours.items() if hour in rollups.window for file in group):

@@ -191,7 +191,7 @@ def _named(hour: str) -> str:
 def _nothing_to_compare(hour: str | None, before: str | None) -> str:
     if hour is None or before is None:
         return (
-            "There is no such comparison: the report has no complete hour. The first and the last hour with records do "
+            "No comparison: the report has no complete hour. The first and the last hour with records do "
             "not count, because they may have begun before the first or go on after the last record."
         )
-    return f"There is no such comparison: the store has no records of {_named(before)}, a week before {_named(hour)}."
+    return f"No comparison: the store has no records of {_named(before)}, a week before {_named(hour)}."

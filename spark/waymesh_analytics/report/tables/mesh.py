@@ -56,8 +56,8 @@ def mesh_links(rollups: Rollups) -> Table[MeshLink]:
     return make_table(
         "mesh_links",
         "Links between routers",
-        "Deliveries from router to neighbour (forth) and back. dropped: pre-settled deliveries that were dropped for "
-        "want of room; broken: connections that were lost, without those of routers that were stopped in order.",
+        "Deliveries from router to neighbour (forth) and back. dropped: dropped pre-settled deliveries; broken: "
+        "connections that were lost, without those of routers that were stopped in order.",
         MeshLink,
         link_rows(rollups.edges, carried, rollups.events),
     )
