@@ -21,7 +21,7 @@ from tests.e2e_cluster.own_operator import OwnOperator, own_operator
 from tests.e2e_cluster.scene import READY_S, Mesh
 from tests.kit.waiting import wait_until
 from waymesh_operator.cluster.context import RouteApis
-from waymesh_operator.cluster.exposure import door_objects
+from waymesh_operator.cluster.exposure import exposure_objects
 from waymesh_operator.resources.router import parse_router
 
 pytestmark = pytest.mark.usefixtures("alone")
@@ -91,7 +91,7 @@ def check_stored(space: Namespace) -> None:
     """What the operator makes of the Router is stored field by field: the API server has dropped or changed nothing."""
     router = space.get("Router", "mesh")
     assert router is not None
-    wanted = door_objects(replace(parse_router(router), uid=router["metadata"]["uid"]), 1, APIS)
+    wanted = exposure_objects(replace(parse_router(router), uid=router["metadata"]["uid"]), 1, APIS)
     assert {(item["kind"], item["metadata"]["name"]) for item in wanted} >= set(MADE)
     for manifest in wanted:
         kind, name = manifest["kind"], manifest["metadata"]["name"]

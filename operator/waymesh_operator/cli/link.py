@@ -70,7 +70,7 @@ def create_token(
     if not _NAME.fullmatch(name):
         raise typer.BadParameter("use a-z, 0-9 and -, at most 63 characters", param_hint="--name")
     where = Where(router, listener, context, namespace)
-    issued = _with_door(where, lambda door: _create(door, name, address or [], days))
+    issued = _with_listener(where, lambda target: _create(target, name, address or [], days))
     if output is None:
         sys.stdout.write(asyncio.run(issued))
         return
@@ -104,7 +104,7 @@ def revoke(
     namespace: Namespace = None,
 ) -> None:
     """Revoke a token: within a minute or two, routers close its connections and refuse it."""
-    asyncio.run(_with_door(Where(router, listener, context, namespace), lambda door: _revoke(door, name)))
+    asyncio.run(_with_listener(Where(router, listener, context, namespace), lambda target: _revoke(target, name)))
     typer.echo(f"token {name} is revoked")
 
 
@@ -124,7 +124,7 @@ def list_(
     from waymesh_operator.local.tables import make_console
 
     json_ = as_json(output)
-    rows = asyncio.run(_with_door(Where(router, listener, context, namespace), _rows))
+    rows = asyncio.run(_with_listener(Where(router, listener, context, namespace), _rows))
     if json_:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -155,7 +155,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class LinkListener:
     """A listener for other routers, as the API server has it; `status` is its row in the Router's status."""
 
     kube: KubeClient
@@ -194,7 +194,7 @@ class Door:
         await self.kube.apply(body, manager=manager, force=before is not None)
 
 
-async def _with_door(where: Where, work: Callable[[Door], Awaitable[T]]) -> T:
+async def _with_listener(where: Where, work: Callable[[LinkListener], Awaitable[T]]) -> T:
     from waymesh_operator.kube.api import kind_of
     from waymesh_operator.kube.client import DynamicKube, find_cluster
 
@@ -203,7 +203,7 @@ async def _with_door(where: Where, work: Callable[[Door], Awaitable[T]]) -> T:
     kube = DynamicKube(cluster.configuration)
     try:
         router = await kube.get(kind_of("Router"), namespace, where.router)
-        return await work(door_of(kube, router, where.listener, datetime.now(UTC)))
+        return await work(link_listener(kube, router, where.listener, datetime.now(UTC)))
     except KubeError as error:
         hint = f"there is no Router {where.router} in namespace {namespace}" if error.missing else str(error)
         raise WaymeshError(hint) from None
@@ -211,7 +211,7 @@ async def _with_door(where: Where, work: Callable[[Door], Awaitable[T]]) -> T:
         await kube.close()
 
 
-def door_of(kube: KubeClient, router: Mapping[str, Any], wanted: str, now: datetime) -> Door:
+def link_listener(kube: KubeClient, router: Mapping[str, Any], wanted: str, now: datetime) -> LinkListener:
     """Return the listener with this name, or the only one for other routers. Raises WaymeshError."""
     name, namespace = router["metadata"]["name"], router["metadata"]["namespace"]
     listeners = [item for item in router["spec"].get("listeners", ()) if item.get("role") in ROLES]
@@ -226,78 +226,81 @@ def door_of(kube: KubeClient, router: Mapping[str, Any], wanted: str, now: datet
         )
     rows = (router.get("status") or {}).get("listeners") or ()
     status: Mapping[str, Any] = next((row for row in rows if row["name"] == listener["name"]), {})
-    return Door(kube, namespace, name, listener, status, now)
+    return LinkListener(kube, namespace, name, listener, status, now)
 
 
-async def _create(door: Door, name: str, addresses: list[str], days: int) -> str:
+async def _create(target: LinkListener, name: str, addresses: list[str], days: int) -> str:
     import yaml
 
     from waymesh_operator.resources.router_link import token_endpoints
     from waymesh_operator.tls.link_tokens import new_link_authority, read_link_authority
 
-    addresses = addresses or list(door.status.get("addresses") or ())
+    addresses = addresses or list(target.status.get("addresses") or ())
     if not addresses:
-        listener = door.listener["name"]
+        listener = target.listener["name"]
         raise WaymeshError(f"listener {listener} has no address yet: set expose, or give --address HOST:PORT")
     try:
         token_endpoints("\n".join(addresses))
     except ValueError as error:
         raise WaymeshError(f"--address: {error}") from None
-    trusted = await _server_authority(door)
-    stored = await door.read(door.secret)
-    former = read_link_authority(door.secret, stored.data) if stored else new_link_authority(door.router, door.now)
-    authority, made = former.issue(name, door.router, days, door.now)
-    _check_name(door, f"{name}.{door.router}.link")
-    await door.keep(authority, stored)
+    trusted = await _server_authority(target)
+    stored = await target.read(target.secret)
+    if stored:
+        former = read_link_authority(target.secret, stored.data)
+    else:
+        former = new_link_authority(target.router, target.now)
+    authority, made = former.issue(name, target.router, days, target.now)
+    _check_name(target, f"{name}.{target.router}.link")
+    await target.keep(authority, stored)
     token = {
         "addresses": "".join(f"{address}\n" for address in addresses),
         "ca.crt": trusted.decode(),
-        "mesh": door.router,
-        "role": door.listener["role"],
+        "mesh": target.router,
+        "role": target.listener["role"],
         "tls.crt": made.certificate.decode(),
         "tls.key": made.key.decode(),
         "expires": authority.issued[-1].expires.isoformat(),
     }
-    metadata = {"name": f"{name}-{door.router}"}
+    metadata = {"name": f"{name}-{target.router}"}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "waymesh.io/link-token"}
     return yaml.safe_dump({**body, "stringData": token}, sort_keys=False)
 
 
-def _check_name(door: Door, name: str) -> None:
-    accepted = door.listener.get("peerNames") or [name]
-    if name not in accepted and f"*.{door.router}.link" not in accepted:
-        raise WaymeshError(f"peerNames of listener {door.listener['name']} would refuse {name}: add it there first")
+def _check_name(target: LinkListener, name: str) -> None:
+    accepted = target.listener.get("peerNames") or [name]
+    if name not in accepted and f"*.{target.router}.link" not in accepted:
+        raise WaymeshError(f"peerNames of listener {target.listener['name']} would refuse {name}: add it there first")
 
 
-async def _server_authority(door: Door) -> bytes:
+async def _server_authority(target: LinkListener) -> bytes:
     """Return the authority of the listener's certificate."""
-    own = door.listener.get("certificate")
-    secret = own["secretRef"]["name"] if own else f"{door.router}-tls"
-    stored = await door.read(secret)
+    own = target.listener.get("certificate")
+    secret = own["secretRef"]["name"] if own else f"{target.router}-tls"
+    stored = await target.read(secret)
     found = stored.data.get("ca.crt") if stored else None
     if not found:
         raise WaymeshError(f"Secret {secret} has no ca.crt, the authority of the listener's certificate")
     return found
 
 
-async def _revoke(door: Door, name: str) -> None:
+async def _revoke(target: LinkListener, name: str) -> None:
     from waymesh_operator.tls.link_tokens import read_link_authority
 
-    stored = await door.read(door.secret)
+    stored = await target.read(target.secret)
     if stored is None:
-        raise WaymeshError(f"Secret {door.secret} does not exist: no token was issued")
-    await door.keep(read_link_authority(door.secret, stored.data).revoke(name, door.now), stored)
+        raise WaymeshError(f"Secret {target.secret} does not exist: no token was issued")
+    await target.keep(read_link_authority(target.secret, stored.data).revoke(name, target.now), stored)
 
 
-async def _rows(door: Door) -> list[dict[str, str]]:
+async def _rows(target: LinkListener) -> list[dict[str, str]]:
     from waymesh_operator.tls.link_tokens import read_link_authority
 
-    stored = await door.read(door.secret)
-    issued = read_link_authority(door.secret, stored.data).issued if stored else ()
+    stored = await target.read(target.secret)
+    issued = read_link_authority(target.secret, stored.data).issued if stored else ()
     return [
         {
             "name": one.name,
-            "state": "revoked" if one.revoked else "expired" if one.expires <= door.now else "valid",
+            "state": "revoked" if one.revoked else "expired" if one.expires <= target.now else "valid",
             "expires": f"{one.expires:%Y-%m-%d %H:%M}Z",
         }
         for one in issued

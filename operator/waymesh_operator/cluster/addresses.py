@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .exposure import Door
+from .exposure import Exposure
 
 Objects = Mapping[tuple[str, str], Mapping[str, Any]]
 """Live objects by kind and name."""
@@ -16,19 +16,19 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def door_addresses(door: Door, objects: Objects, nodes: Mapping[str, str]) -> list[str]:
-    """Return the addresses of a door as `host:port`; empty while they are unknown. `nodes`: by router id."""
-    service, port = objects.get(("Service", door.name), {}), door.listener.port
+def exposure_addresses(exposure: Exposure, objects: Objects, nodes: Mapping[str, str]) -> list[str]:
+    """Return the addresses of an exposure as `host:port`; empty while they are unknown. `nodes`: by router id."""
+    service, port = objects.get(("Service", exposure.name), {}), exposure.listener.port
     if not service:
         return []
-    if door.route:
-        return _of_route(door, objects.get((door.route, door.name), {}))
-    if door.expose.type == "NodePort":
+    if exposure.route:
+        return _of_route(exposure, objects.get((exposure.route, exposure.name), {}))
+    if exposure.expose.type == "NodePort":
         ports = [item.get("nodePort") for item in service["spec"].get("ports") or ()]
         # Every node with a router accepts connections, whatever the traffic policy.
-        hosts = sorted({host for name, host in nodes.items() if door.router_id in ("", name)})
+        hosts = sorted({host for name, host in nodes.items() if exposure.router_id in ("", name)})
         return [address(host, number) for number in ports if number for host in hosts]
-    if door.expose.type == "LoadBalancer":
+    if exposure.expose.type == "LoadBalancer":
         given = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
         hosts = [item.get("hostname") or item.get("ip") for item in given]
         return [address(host, port) for host in hosts if host]
@@ -41,13 +41,13 @@ def node_of(pod: Mapping[str, Any]) -> str:
     return str((pod.get("status") or {}).get("hostIP") or "")
 
 
-def _of_route(door: Door, live: Mapping[str, Any]) -> list[str]:
+def _of_route(exposure: Exposure, live: Mapping[str, Any]) -> list[str]:
     """Return the addresses of a route that exists and was not refused."""
     if not live or refusals(live):
         return []
     admitted = [item["host"] for item in (live.get("status") or {}).get("ingress") or () if item.get("host")]
-    hosts = [door.host] if door.host else sorted(set(admitted))
-    return [address(host, door.expose.port) for host in hosts]
+    hosts = [exposure.host] if exposure.host else sorted(set(admitted))
+    return [address(host, exposure.expose.port) for host in hosts]
 
 
 def refusals(route: Mapping[str, Any]) -> list[str]:

@@ -74,7 +74,7 @@ class ClusterContext:
     service_accounts: ServiceAccountKeys = UNKNOWN
     # Only read for a Router that has or needs routes.
     routes: RouteApis = field(default_factory=RouteApis)
-    # The addresses of each door, by its name; only read for listeners with failover lists.
+    # The addresses of each exposure, by its name; only read for listeners with failover lists.
     addresses: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

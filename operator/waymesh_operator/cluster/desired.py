@@ -45,7 +45,7 @@ from waymesh_operator.router_entities.verdicts import (
 from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
-from .exposure import door_objects, missing_api
+from .exposure import exposure_objects, missing_api
 from .failover import cluster_urls
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
 from .objects import Manifest, client_service, disruption_budget, mesh_service, metrics_service, network_policy
@@ -236,7 +236,7 @@ def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) 
     found.append(credentials_secret(router, _credentials(resources, context, verdicts)))
     services = (mesh_service(router), client_service(router), metrics_service(router))
     found += [service for service in services if service is not None]
-    found += door_objects(router, max(router.size, context.size_now or 0), context.routes)
+    found += exposure_objects(router, max(router.size, context.size_now or 0), context.routes)
     return [*found, disruption_budget(router), network_policy(router, context.settings)]
 
 

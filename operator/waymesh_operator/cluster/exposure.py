@@ -31,8 +31,8 @@ PASSED_THROUGH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """One way to a listener: `name` of its Service and route, the router (empty: any), the host."""
+class Exposure:
+    """One address under which a listener is exposed: `name` of its Service and route, the router (empty: any)."""
 
     listener: Listener
     expose: Expose
@@ -58,20 +58,20 @@ def route_kind(listener: Listener) -> str:
     return kind if kind in ("Route", "Ingress") else ""
 
 
-def doors(router: Router, count: int) -> Iterable[Door]:
-    """Return all doors of a Router with `count` routers."""
+def exposures(router: Router, count: int) -> Iterable[Exposure]:
+    """Return the exposures of all listeners of a Router with `count` routers."""
     for listener in router.listeners:
         if listener.expose is None:
             continue
-        yield Door(listener, listener.expose, door_name(router.ref.name, listener.name))
+        yield Exposure(listener, listener.expose, exposure_name(router.ref.name, listener.name))
         if listener.expose.per_router:
             for one in (router_id(router.ref, ordinal) for ordinal in range(count)):
-                yield Door(listener, listener.expose, door_name(router.ref.name, listener.name, one), one)
+                yield Exposure(listener, listener.expose, exposure_name(router.ref.name, listener.name, one), one)
 
 
-def door_name(router: str, listener: str, router_id: str = "") -> str:
+def exposure_name(router: str, listener: str, router_id: str = "") -> str:
     """Return the name of a listener's Service, for all routers or for one. A name too long for Kubernetes is cut; such
-    a name, and one that a door of another Router could also have, ends with a digest."""
+    a name, and one that an exposure of another Router could also have, ends with a digest."""
     name = f"{router_id or router}-out-{listener}"
     # Router a-0 could be router 0 of Router a, and listener b-out-c of Router a the listener c of Router a-out-b.
     doubtful = len(_PARTED.findall(name)) > 1 or (not router_id and _LIKE_ROUTER_ID.search(router) is not None)
@@ -81,22 +81,22 @@ def door_name(router: str, listener: str, router_id: str = "") -> str:
     return f"{name[: LONGEST - 9].rstrip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
 
 
-def door_objects(router: Router, count: int, apis: RouteApis) -> list[Manifest]:
+def exposure_objects(router: Router, count: int, apis: RouteApis) -> list[Manifest]:
     """Return the Services, and the routes whose API the cluster has."""
-    found = list(doors(router, count))
-    routes = [_route(router, door, apis.served[door.route]) for door in found if door.route in apis.served]
-    return [*(_service(router, door) for door in found), *routes]
+    found = list(exposures(router, count))
+    routes = [_route(router, one, apis.served[one.route]) for one in found if one.route in apis.served]
+    return [*(_service(router, one) for one in found), *routes]
 
 
-def is_door(manifest: Manifest) -> bool:
-    """Return whether an object is the Service or a route of a door."""
+def is_exposure(manifest: Manifest) -> bool:
+    """Return whether an object is the Service or a route of an exposed listener."""
     return LISTENER_LABEL in (manifest["metadata"].get("labels") or {})
 
 
 def opens(manifest: Manifest) -> bool:
     """Return whether an object opens access from outside the cluster: a route, or a Service that needs none."""
     inside = manifest["kind"] == "Service" and manifest["spec"]["type"] == "ClusterIP"
-    return is_door(manifest) and not inside
+    return is_exposure(manifest) and not inside
 
 
 def missing_api(router: Router, apis: RouteApis) -> str:
@@ -114,62 +114,62 @@ def missing_api(router: Router, apis: RouteApis) -> str:
     return "; ".join(told)
 
 
-def _service(router: Router, door: Door) -> Manifest:
-    expose, listener = door.expose, door.listener
+def _service(router: Router, exposure: Exposure) -> Manifest:
+    expose, listener = exposure.expose, exposure.listener
     port = port_entry(listener.name, listener.port) | {"appProtocol": app_protocol(listener.http, tls=listener.tls)}
-    if expose.node_port and not door.router_id:
+    if expose.node_port and not exposure.router_id:
         port["nodePort"] = expose.node_port
-    selector = selector_of(router.ref.name) | ({POD_NAME_LABEL: door.router_id} if door.router_id else {})
+    selector = selector_of(router.ref.name) | ({POD_NAME_LABEL: exposure.router_id} if exposure.router_id else {})
     spec = {
-        "type": "ClusterIP" if door.route else expose.type,
+        "type": "ClusterIP" if exposure.route else expose.type,
         "selector": selector,
         "ports": [port],
         **dict(expose.service),
     }
-    return _named(router, door, ("v1", "Service"), spec, {} if door.route else expose.annotations)
+    return _named(router, exposure, ("v1", "Service"), spec, {} if exposure.route else expose.annotations)
 
 
-def _route(router: Router, door: Door, api_version: str) -> Manifest:
-    made = {"Route": _openshift, "Ingress": _ingress}.get(door.route, _gateway)(door)
-    own = PASSED_THROUGH if door.route == "Ingress" else {}
-    return _named(router, door, (api_version, door.route), made, {**own, **door.expose.annotations})
+def _route(router: Router, exposure: Exposure, api_version: str) -> Manifest:
+    made = {"Route": _openshift, "Ingress": _ingress}.get(exposure.route, _gateway)(exposure)
+    own = PASSED_THROUGH if exposure.route == "Ingress" else {}
+    return _named(router, exposure, (api_version, exposure.route), made, {**own, **exposure.expose.annotations})
 
 
-def _gateway(door: Door) -> dict[str, Any]:
-    gateway = door.expose.gateway
+def _gateway(exposure: Exposure) -> dict[str, Any]:
+    gateway = exposure.expose.gateway
     assert gateway is not None
     parent = {"name": gateway.name, "namespace": gateway.namespace, "sectionName": gateway.section}
     spec: dict[str, Any] = {
         "parentRefs": [{name: value for name, value in parent.items() if value}],
-        "rules": [{"backendRefs": [{"name": door.name, "port": door.listener.port}]}],
+        "rules": [{"backendRefs": [{"name": exposure.name, "port": exposure.listener.port}]}],
     }
-    return spec | ({"hostnames": [door.host]} if door.route == "TLSRoute" else {})
+    return spec | ({"hostnames": [exposure.host]} if exposure.route == "TLSRoute" else {})
 
 
-def _openshift(door: Door) -> dict[str, Any]:
+def _openshift(exposure: Exposure) -> dict[str, Any]:
     spec: dict[str, Any] = {
-        "to": {"kind": "Service", "name": door.name},
-        "port": {"targetPort": door.listener.name},
+        "to": {"kind": "Service", "name": exposure.name},
+        "port": {"targetPort": exposure.listener.name},
         "tls": {"termination": "passthrough", "insecureEdgeTerminationPolicy": "None"},
     }
-    return spec | ({"host": door.host} if door.host else {})
+    return spec | ({"host": exposure.host} if exposure.host else {})
 
 
-def _ingress(door: Door) -> dict[str, Any]:
-    backend = {"service": {"name": door.name, "port": {"number": door.listener.port}}}
+def _ingress(exposure: Exposure) -> dict[str, Any]:
+    backend = {"service": {"name": exposure.name, "port": {"number": exposure.listener.port}}}
     path = {"path": "/", "pathType": "Prefix", "backend": backend}
-    spec: dict[str, Any] = {"rules": [{"host": door.host, "http": {"paths": [path]}}]}
-    return spec | ({"ingressClassName": door.expose.ingress_class} if door.expose.ingress_class else {})
+    spec: dict[str, Any] = {"rules": [{"host": exposure.host, "http": {"paths": [path]}}]}
+    return spec | ({"ingressClassName": exposure.expose.ingress_class} if exposure.expose.ingress_class else {})
 
 
 def _named(
-    router: Router, door: Door, kind: tuple[str, str], spec: Mapping[str, Any], annotations: Mapping[str, str]
+    router: Router, exposure: Exposure, kind: tuple[str, str], spec: Mapping[str, Any], annotations: Mapping[str, str]
 ) -> Manifest:
     manifest = make(router, *kind, "", {"spec": spec})
     metadata = dict(manifest["metadata"])
     metadata |= {
-        "name": door.name,
-        "labels": {**metadata["labels"], LISTENER_LABEL: door.listener.name},
+        "name": exposure.name,
+        "labels": {**metadata["labels"], LISTENER_LABEL: exposure.listener.name},
         "annotations": {**metadata["annotations"], **annotations},
     }
     return marked({**manifest, "metadata": metadata})

@@ -9,7 +9,7 @@ from waymesh_operator.resources.router import Listener, Router, router_id
 
 from .addresses import address
 from .context import ClusterContext
-from .exposure import door_name
+from .exposure import exposure_name
 
 LISTED = 8
 """Maximum length of a list. Each open carries it, and the seeds of all routers, which one ConfigMap holds."""
@@ -38,8 +38,8 @@ def cluster_urls(router: Router, listener: Listener, ordinal: int, context: Clus
     ref, known = router.ref, context.addresses
     ids = [router_id(ref, k) for k in range(router.size)]
     if listener.expose is not None and listener.expose.outside:
-        own = [known.get(door_name(ref.name, listener.name, one), ()) for one in ids]
-        return server_urls(listener, ordinal, own, known.get(door_name(ref.name, listener.name), ()))
+        own = [known.get(exposure_name(ref.name, listener.name, one), ()) for one in ids]
+        return server_urls(listener, ordinal, own, known.get(exposure_name(ref.name, listener.name), ()))
     domain = f"{ref.namespace}.svc.{context.settings.cluster_domain}"
     names = [[address(f"{one}.{ref.name}-mesh.{domain}", listener.port)] for one in ids]
     return server_urls(listener, ordinal, names, [address(f"{ref.name}.{domain}", listener.port)])

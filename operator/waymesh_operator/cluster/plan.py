@@ -1,8 +1,8 @@
 """The plan of a mesh: from the desired and the observed state to actions. Pure; the same for a cluster and local mode.
 
 Invariants of a plan:
-- the same desired and observed state give the same plan; after a plan has been applied, the next one is empty, except for
-updates of the files of pods whose Secrets were written;
+- the same desired and observed state give the same plan; after it has been applied, the next plan is empty, except for updates
+of the files of pods whose Secrets were written;
 - any action may fail, or the operator stop after any action: the next plan continues from the observed state;
 - running routers are changed before their boot configuration, so that a change counts as delivered only when both
 are done; both come before any router is started or stopped;
@@ -45,7 +45,7 @@ from .actions import (
 )
 from .balance import moves
 from .desired import DesiredState
-from .exposure import is_door, opens
+from .exposure import is_exposure, opens
 from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
 from .pod_files import outdated_pods
 
@@ -96,7 +96,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
     *others, seed_map, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None, None]
     given = _given(*others)
     removed = list(_removed(desired, observed))
-    closing = [step for step in removed if is_door(observed.objects[step.kind, step.name])]
+    closing = [step for step in removed if is_exposure(observed.objects[step.kind, step.name])]
     seeds: list[ApplyObject | WriteSeed] = [*_given(seed_map), *_changed_seeds(desired, observed)]
     # A router with the seed that it should have has received the configuration: a difference now is drift, except on
     # routers that booted with an older seed.

@@ -14,7 +14,7 @@ from tests.unit.operator.test_operator_objects import CONTEXT
 from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, RouteApis
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
-from waymesh_operator.cluster.exposure import LONGEST, door_name
+from waymesh_operator.cluster.exposure import LONGEST, exposure_name
 from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.router import router_status
@@ -61,7 +61,7 @@ def desired(one: Router, context: ClusterContext = CONTEXT, apis: RouteApis = AL
 
 
 def made(one: Router, apis: RouteApis = ALL_APIS) -> dict[str, Any]:
-    """What is made for doors, by kind and name."""
+    """The objects of exposed listeners, by kind and name."""
     objects = desired(one, apis=apis).objects
     return {f"{o['kind']} {o['metadata']['name']}": o for o in objects if "-out-" in o["metadata"]["name"]}
 
@@ -145,14 +145,14 @@ def test_each_router_has_a_service_with_per_router() -> None:
 
 
 def test_names_fit_kubernetes_and_stay_different() -> None:
-    names = {door_name("m" * 50, f"listener-{k:06}") for k in range(9)}
+    names = {exposure_name("m" * 50, f"listener-{k:06}") for k in range(9)}
     assert len(names) == 9
     assert all(len(name) <= LONGEST for name in names)
 
 
 def test_doors_of_two_routers_have_different_names() -> None:
-    assert door_name("mesh", "amqps") == "mesh-out-amqps"
-    assert door_name("mesh", "amqps", "mesh-0") == "mesh-0-out-amqps"
+    assert exposure_name("mesh", "amqps") == "mesh-out-amqps"
+    assert exposure_name("mesh", "amqps", "mesh-0") == "mesh-0-out-amqps"
     alike = [
         ("mesh", "amqps", "mesh-0"),
         ("mesh-0", "amqps", ""),
@@ -165,8 +165,8 @@ def test_doors_of_two_routers_have_different_names() -> None:
         ("m" * 44 + "-out-" + "m" * 5, "n", ""),
         ("m" * 44, "m" * 5 + "-out-n", ""),
     ]
-    assert len({door_name(*parts) for parts in alike}) == len(alike)
-    assert all(len(door_name(*parts)) <= LONGEST for parts in alike)
+    assert len({exposure_name(*parts) for parts in alike}) == len(alike)
+    assert all(len(exposure_name(*parts)) <= LONGEST for parts in alike)
 
 
 def test_a_gateway_leads_tls_by_name_and_the_rest_by_port() -> None:

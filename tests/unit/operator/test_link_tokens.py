@@ -13,7 +13,7 @@ import yaml
 from cryptography import x509
 
 from tests.operator.fake_kube import FakeKube
-from waymesh_operator.cli.link import Door, _create, _revoke, _rows, _write, door_of
+from waymesh_operator.cli.link import LinkListener, _create, _revoke, _rows, _write, link_listener
 from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube.api import SECRET
 from waymesh_operator.resources.router_link import TOKEN_KEYS
@@ -91,8 +91,8 @@ class Cluster:
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "ns"}, "data": coded}
         asyncio.run(self.kube.apply(body))
 
-    def door(self, wanted: str = "", now: datetime = NOW) -> Door:
-        return door_of(self.kube, self.router, wanted, now)
+    def door(self, wanted: str = "", now: datetime = NOW) -> LinkListener:
+        return link_listener(self.kube, self.router, wanted, now)
 
     def create(self, name: str, *addresses: str) -> dict[str, Any]:
         text = asyncio.run(_create(self.door(), name, list(addresses), 30))

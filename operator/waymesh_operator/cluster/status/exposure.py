@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from waymesh_operator.cluster.addresses import door_addresses, node_of, refusals
-from waymesh_operator.cluster.exposure import Door, doors
+from waymesh_operator.cluster.addresses import exposure_addresses, node_of, refusals
+from waymesh_operator.cluster.exposure import Exposure, exposures
 from waymesh_operator.resources.router import Router
 from waymesh_operator.routers.observed import RouterState
 
@@ -19,14 +19,15 @@ def exposure_rows(router: Router, seen: MeshSnapshot) -> list[Row]:
     """Return for each listener with `expose` its type, its addresses, and those of single routers."""
     rows: dict[str, Row] = {}
     nodes = _nodes(seen)
-    for door in doors(router, router.size):
-        addresses = door_addresses(door, seen.observed.objects, nodes)
-        if door.router_id:
-            rows[door.listener.name].setdefault("routers", []).append({"id": door.router_id, "addresses": addresses})
+    for exposure in exposures(router, router.size):
+        addresses = exposure_addresses(exposure, seen.observed.objects, nodes)
+        if exposure.router_id:
+            own = {"id": exposure.router_id, "addresses": addresses}
+            rows[exposure.listener.name].setdefault("routers", []).append(own)
             continue
-        row: Row = {"name": door.listener.name, "exposure": door.expose.type, "addresses": addresses}
-        message = _why(door, seen, bool(addresses))
-        rows[door.listener.name] = row | ({"message": message} if message else {})
+        row: Row = {"name": exposure.listener.name, "exposure": exposure.expose.type, "addresses": addresses}
+        message = _why(exposure, seen, bool(addresses))
+        rows[exposure.listener.name] = row | ({"message": message} if message else {})
     return list(rows.values())
 
 
@@ -45,16 +46,16 @@ def _nodes(seen: MeshSnapshot) -> dict[str, str]:
     return {name: host for name, host in found.items() if host}
 
 
-def _why(door: Door, seen: MeshSnapshot, found: bool) -> str:
+def _why(exposure: Exposure, seen: MeshSnapshot, found: bool) -> str:
     """Return why there is no address; empty if there is one."""
     if found:
         return ""
-    if door.route:
-        refused = refusals(seen.observed.objects.get((door.route, door.name), {}))
+    if exposure.route:
+        refused = refusals(seen.observed.objects.get((exposure.route, exposure.name), {}))
         if refused:
-            return f"{door.route} {door.name} is refused: {'; '.join(refused)}"
-        return _WAITING.get(door.route, "no host name is known")
-    return _WAITING.get(door.expose.type, "the Service does not exist yet")
+            return f"{exposure.route} {exposure.name} is refused: {'; '.join(refused)}"
+        return _WAITING.get(exposure.route, "no host name is known")
+    return _WAITING.get(exposure.expose.type, "the Service does not exist yet")
 
 
 _WAITING = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from waymesh_operator.cluster.addresses import door_addresses, node_of
+from waymesh_operator.cluster.addresses import exposure_addresses, node_of
 from waymesh_operator.cluster.context import RouteApis
-from waymesh_operator.cluster.exposure import LISTENER_LABEL, doors, route_kind
+from waymesh_operator.cluster.exposure import LISTENER_LABEL, exposures, route_kind
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import ROUTES, SELECTOR
 from waymesh_operator.resources.router import Ref, Router
@@ -32,7 +32,7 @@ class Routes:
         by those that are listed. Raises KubeError."""
         wanted = frozenset(route_kind(listener) for listener in router.listeners) - {""}
         if self._held is None:
-            self._held = _KINDS if any(_is_door(body) for body in objects.values()) else frozenset()
+            self._held = _KINDS if any(_is_exposure(body) for body in objects.values()) else frozenset()
         for key in [key for key in objects if key[0] in _KINDS]:
             del objects[key]
         if not wanted | self._held:
@@ -70,15 +70,15 @@ class Routes:
 
 
 def exposed_addresses(router: Router, objects: Mapping[Key, Object]) -> dict[str, list[str]]:
-    """Return the addresses of the doors of listeners with failover lists, by the names of the doors."""
+    """Return the addresses of exposed listeners with failover lists, by the name of the exposure."""
     wanted = {listener.name for listener in router.listeners if listener.failover}
     if not wanted:
         return {}
     live = {(kind, name): body for (kind, _, name), body in objects.items()}
     nodes = {name: host for (kind, name), body in live.items() if kind == "Pod" and (host := node_of(body))}
-    found = (door for door in doors(router, router.size) if door.listener.name in wanted)
-    return {door.name: door_addresses(door, live, nodes) for door in found}
+    found = (exposure for exposure in exposures(router, router.size) if exposure.listener.name in wanted)
+    return {exposure.name: exposure_addresses(exposure, live, nodes) for exposure in found}
 
 
-def _is_door(body: Object) -> bool:
+def _is_exposure(body: Object) -> bool:
     return body["kind"] == "Service" and LISTENER_LABEL in (body["metadata"].get("labels") or {})
