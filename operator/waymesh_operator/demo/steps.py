@@ -44,8 +44,11 @@ def run_demo(messages: int, no_color: bool) -> int:
     """Run the demo with `messages` messages of each kind; returns the exit code."""
     console = make_console(no_color)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder, Backstage(Path(folder), console) as backstage:
-        accounts = Story(console, backstage, messages).tell()
+    with (
+        tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder,
+        BackgroundMesh(Path(folder), console) as background,
+    ):
+        accounts = DemoSteps(console, background, messages).run()
     lost = sum(account.lost for account in accounts)
     duplicated = sum(account.duplicated for account in accounts)
     sent = sum(account.sent for account in accounts)
@@ -58,21 +61,21 @@ def run_demo(messages: int, no_color: bool) -> int:
     return 0 if good else 1
 
 
-class Backstage:
+class BackgroundMesh:
     """Runs `waymesh up` in the background: its loop in a thread, with a temporary state folder."""
 
     def __init__(self, folder: Path, console: Console) -> None:
         self._console = console
         self._wake = SimpleQueue[None]()
         self._stop = threading.Event()
-        world = Environment(SystemLauncher(), connect, self._tell)
+        world = Environment(SystemLauncher(), connect, self._print_event)
         files = ManifestFiles([data_folder("examples") / MANIFEST])
         self._supervisor = Supervisor(files, folder, world, any_port=True)
         self._thread = threading.Thread(target=self._run, name="waymesh-up")
         self._error: Exception | None = None
         self._left = False
 
-    def __enter__(self) -> Backstage:
+    def __enter__(self) -> BackgroundMesh:
         self._supervisor.load()
         self._thread.start()
         return self
@@ -134,40 +137,40 @@ class Backstage:
             self._supervisor.leave()
         return self._left and self._supervisor.gone
 
-    def _tell(self, event: Event) -> None:
+    def _print_event(self, event: Event) -> None:
         self._console.print("  ", event_text(event, time.strftime("%H:%M:%S")), sep="", soft_wrap=True)
 
 
-class Story:
+class DemoSteps:
     """The steps of the demo."""
 
-    def __init__(self, console: Console, backstage: Backstage, messages: int) -> None:
+    def __init__(self, console: Console, background: BackgroundMesh, messages: int) -> None:
         self._console = console
-        self._backstage = backstage
+        self._background = background
         self._messages = messages
 
-    def tell(self) -> list[Account]:
+    def run(self) -> list[Account]:
         """Run all steps; returns the accounts of all messages."""
         self._head("Three interior routers, as examples/mesh.yaml asks for")
-        self._backstage.wait("the mesh comes up", self._backstage.all_ready)
-        self._console.print(router_table(self._backstage.mesh, self._console.width))
+        self._background.wait("the mesh comes up", self._background.all_ready)
+        self._console.print(router_table(self._background.mesh, self._console.width))
         accounts = []
         for kind, presettled in (("unsettled", False), ("pre-settled", True)):
             self._head(f"{self._messages:,} {kind} messages: sender on mesh-0, receiver on mesh-2")
             accounts.append(self._send(presettled))
         accounts.append(self._lose_a_router())
         self._head("Stopping: each router drains, the highest ordinal first")
-        self._backstage.stop()
+        self._background.stop()
         return accounts
 
     def _order(self, count: int, presettled: bool = False, rate: float = 0.0) -> Order:
-        return Order(self._backstage.url(0), self._backstage.url(2), ADDRESS, count, presettled, rate)
+        return Order(self._background.url(0), self._background.url(2), ADDRESS, count, presettled, rate)
 
     def _send(self, presettled: bool) -> Account:
         traffic = Traffic(self._order(self._messages, presettled))
-        with self._background(traffic):
+        with self._in_thread(traffic):
             self._show_tables_when(lambda: traffic.account.received > self._messages // 2, traffic, not presettled)
-        return self._told(traffic.account)
+        return self._report(traffic.account)
 
     def _show_tables_when(self, moment: Callable[[], bool], traffic: Traffic, tables: bool) -> None:
         """Show the progress and once, while messages are transferred, management data."""
@@ -183,22 +186,22 @@ class Story:
 
     def _tables(self) -> None:
         names = [f"mesh-{ordinal}" for ordinal in range(3)]
-        with ManagementClient(self._backstage.mesh.folder.management(names[0])) as client:
+        with ManagementClient(self._background.mesh.folder.management(names[0])) as client:
             clients = {name: client.at(name) for name in names}
             self._console.print("  management data through mesh-0:")
-            self._console.print(address_table(self._backstage.mesh.ref, read_addresses(clients.values())))
+            self._console.print(address_table(self._background.mesh.ref, read_addresses(clients.values())))
             self._console.print(link_table({name: client.query("router.link") for name, client in clients.items()}))
 
     def _lose_a_router(self) -> Account:
         self._head(f"{VICTIM} is killed while messages flow from mesh-0 to mesh-2")
         traffic = Traffic(self._order(1_000_000, rate=FLOW_RATE))
-        with self._background(traffic):
-            self._backstage.wait("messages flow", lambda: traffic.account.received > FLOW_RATE * BEFORE_KILL_S)
-            pid = self._backstage.kill(VICTIM)
+        with self._in_thread(traffic):
+            self._background.wait("messages flow", lambda: traffic.account.received > FLOW_RATE * BEFORE_KILL_S)
+            pid = self._background.kill(VICTIM)
             before = traffic.account.received
             self._console.print(f"  kill -9 {pid}", style="bold")
-            self._backstage.wait(f"{VICTIM} comes back", lambda: self._backstage.back(VICTIM, pid))
-            self._backstage.wait("the mesh is whole again", self._backstage.all_ready)
+            self._background.wait(f"{VICTIM} comes back", lambda: self._background.back(VICTIM, pid))
+            self._background.wait("all routers are connected again", self._background.all_ready)
             time.sleep(AFTER_RETURN_S)
             during = traffic.account.received - before
             traffic.enough.set()
@@ -208,12 +211,12 @@ class Story:
             f"  {during:,} messages came through meanwhile; "
             f"the longest time without one was {traffic.account.longest_gap_s * 1000:.0f} ms"
         )
-        account = self._told(traffic.account)
-        self._console.print(router_table(self._backstage.mesh, self._console.width))
+        account = self._report(traffic.account)
+        self._console.print(router_table(self._background.mesh, self._console.width))
         return account
 
     @contextmanager
-    def _background(self, traffic: Traffic) -> Iterator[None]:
+    def _in_thread(self, traffic: Traffic) -> Iterator[None]:
         """Transfer messages in a thread until the order is complete."""
         thread = threading.Thread(target=traffic.run, name="waymesh-demo-traffic", daemon=True)
         thread.start()
@@ -223,7 +226,7 @@ class Story:
             traffic.enough.set()
             thread.join()
 
-    def _told(self, account: Account) -> Account:
+    def _report(self, account: Account) -> Account:
         if account.error:
             self._console.print(f"  {account.error}", style="red")
         outcome = f", {account.settled:,} accepted" if account.settled else ""
