@@ -1,8 +1,8 @@
 """The plan of a mesh: from the desired and the observed state to actions. Pure; the same for a cluster and local mode.
 
 Invariants of a plan:
-- the same desired and observed state give the same plan; after it has been applied, the next plan is empty, except for updates
-of the files of pods whose Secrets were written;
+- the same desired and observed state give the same plan, and after it has been applied the next plan is empty, except
+for updates of the files of pods whose Secrets were written;
 - any action may fail, or the operator stop after any action: the next plan continues from the observed state;
 - running routers are changed before their boot configuration, so that a change counts as delivered only when both
 are done; both come before any router is started or stopped;
@@ -211,7 +211,7 @@ def _replicas(desired: DesiredState, observed: ObservedState) -> int:
     return desired.size if live is None else int(live["spec"].get("replicas", 1))
 
 
-def _told_to_leave(desired: DesiredState, observed: ObservedState) -> frozenset[str]:
+def _draining_to_shrink(desired: DesiredState, observed: ObservedState) -> frozenset[str]:
     """Return routers that drain because the mesh shrinks. Others drain on a person's request or because they
     terminate."""
     live = _live(observed, desired.objects[-1]) if desired.objects else None
@@ -224,7 +224,7 @@ def _told_to_leave(desired: DesiredState, observed: ObservedState) -> frozenset[
 
 def _returning(desired: DesiredState, observed: ObservedState) -> Iterable[UndrainRouter]:
     """Return routers that were being removed and are desired again."""
-    leaving = _told_to_leave(desired, observed)
+    leaving = _draining_to_shrink(desired, observed)
     for wanted in desired.mesh.routers:
         router = observed.mesh.routers.get(wanted.id)
         running = router is not None and router.state is RouterState.RUNNING
