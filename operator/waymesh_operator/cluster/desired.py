@@ -91,7 +91,7 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
     shared = (mesh_profile(), *tokens.values(), *listeners, *_own_settings(router, context), *found.shared)
     count = max(router.size, context.size_now or 0)
     routers = tuple(
-        _desired_router(router, ordinal, found, shared, context, _told_listeners(router, ordinal, tokens, context))
+        _desired_router(router, ordinal, found, shared, context, _failover_listeners(router, ordinal, tokens, context))
         for ordinal in range(count)
     )
     config_map, stalled = _seeds(router, routers, shared)
@@ -147,7 +147,7 @@ def _listener_entities(router: Router, tokens: Mapping[str, Entity]) -> list[Ent
     return entities
 
 
-def _told_listeners(
+def _failover_listeners(
     router: Router, ordinal: int, tokens: Mapping[str, Entity], context: ClusterContext
 ) -> tuple[Entity, ...]:
     """Return the listeners with failover lists: the list differs on each router."""

@@ -113,7 +113,7 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        **_last_words(router, context),
+        **_termination_message(router, context),
         "volumeMounts": [
             {"name": "seed", "mountPath": SEED_FOLDER, "readOnly": True},
             {"name": "tls", "mountPath": CERTIFICATES, "readOnly": True},
@@ -125,7 +125,7 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
     return container | ({"resources": dict(router.pod.resources)} if router.pod.resources else {})
 
 
-def _last_words(router: Router, context: ClusterContext) -> dict[str, str]:
+def _termination_message(router: Router, context: ClusterContext) -> dict[str, str]:
     """Make Kubernetes keep the last lines that a failing router writes, so that the status can show them.
 
     An existing pod template gets this with the next image: an upgrade of the operator does not restart routers.

@@ -74,14 +74,14 @@ class ResourceStates:
 
     events: Sink
     views: tuple[ResourceView, ...] = ()
-    _told: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
+    _reported: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
     # When each resource that was never active was first seen.
     _waiting: dict[tuple[str, Ref], float] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
         """Whether every resource is active, or its error was reported."""
-        return all(view.ready or (view.kind, view.resource.ref) in self._told for view in self.views)
+        return all(view.ready or (view.kind, view.resource.ref) in self._reported for view in self.views)
 
     def look(self, resources: Resources, desired: DesiredState, observed: ObservedState, now: float) -> None:
         """Compute the states from the observation, and report those that have changed.
@@ -90,13 +90,13 @@ class ResourceStates:
         """
         seen = MeshSnapshot(desired, observed, datetime.now(UTC))
         self.views = tuple(_views(resources, seen))
-        former, self._told = self._told, {}
+        former, self._reported = self._reported, {}
         for view in self.views:
             key = (view.kind, view.resource.ref)
             since = self._waiting.setdefault(key, now)
             if key not in former and not view.ready and view.resolved and now - since < SETTLE_S:
                 continue
-            state = self._told[key] = (view.ready, view.error)
+            state = self._reported[key] = (view.ready, view.error)
             if state == former.get(key, (False, "")):
                 continue
             if view.ready:

@@ -11,7 +11,7 @@ import pytest
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_status import CONTEXT, NOW, ROUTER, conditions, fits, seen
 from waymesh_operator.cluster.status.conditions import timestamp
-from waymesh_operator.cluster.status.dependents import Row, _told, router_link_status
+from waymesh_operator.cluster.status.dependents import Row, _reported_state, router_link_status
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Listener, Ref
 from waymesh_operator.resources.router_link import RouterLink, parse_router_link, token_endpoints
@@ -205,7 +205,8 @@ def test_the_status_names_the_routers_at_the_other_end() -> None:
     resources = Resources(ROUTER, router_links=(OPEN,))
     on = {"connectionStatus": "SUCCESS", "connectionMsg": "connected, container_id=north-1"}
     false = Row("mesh-0", "active", peer="x container_id=north-0")
-    assert _told("mesh-0", Entity(CONNECTOR, NAME, {**on, "connectionMsg": f"container_id={false.peer}"})) == false
+    live = Entity(CONNECTOR, NAME, {**on, "connectionMsg": f"container_id={false.peer}"})
+    assert _reported_state("mesh-0", live) == false
     off = {"connectionStatus": "FAILED", "connectionMsg": "Connection refused"}
     mesh = seen(resources, live={("mesh-0", NAME): on, ("mesh-1", NAME): off, ("mesh-2", NAME): on})
     status = router_link_status(OPEN, mesh, {}, NOW)

@@ -237,7 +237,7 @@ def policy(**context: Any) -> str:
     return str(next(item for item in pod["containers"] if item["name"] == "router").get("terminationMessagePolicy", ""))
 
 
-def test_last_words_of_a_router_are_kept_without_a_restart_for_it() -> None:
+def test_the_last_log_lines_of_a_router_are_kept_without_a_restart_for_it() -> None:
     former = {"containers": [{"name": "router", "image": "registry/router:1", "terminationMessagePolicy": "File"}]}
     kept = {"containers": [{"name": "router", "image": "registry/router:1",
                             "terminationMessagePolicy": "FallbackToLogsOnError"}]}  # fmt: skip

@@ -48,7 +48,7 @@ def expiring(router: Router, seen: MeshSnapshot) -> Condition:
     )
     if not found:
         return Condition(EXPIRING, False, "NotExpiring", "no certificate that a listener names ends soon")
-    told = [_told(one, seen.now) for one in found[:SHOWN]]
+    told = [_text(one, seen.now) for one in found[:SHOWN]]
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     ended = found[0].validity.end <= seen.now
     return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", "; ".join(told) + more)
@@ -80,7 +80,7 @@ def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     }
 
 
-def _told(one: _End, now: datetime) -> str:
+def _text(one: _End, now: datetime) -> str:
     verb = "ended" if one.validity.end <= now else "ends"
     return f"listener {one.listener}: {one.what} in Secret {one.secret} {verb} at {timestamp(one.validity.end)}"
 

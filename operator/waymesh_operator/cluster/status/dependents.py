@@ -228,7 +228,7 @@ def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
     chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
     if chosen.type == VHOST:
         return _enforced(router.id, seen)
-    return _inactive(_told(router.id, chosen), chosen, seen)
+    return _inactive(_reported_state(router.id, chosen), chosen, seen)
 
 
 def _enforced(router_id: str, seen: MeshSnapshot) -> Row:
@@ -245,12 +245,12 @@ def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
     if row.state != "inactive" or row.error or not name:
         return row
     for connector in seen.live[row.id].get((CONNECTOR, name), ()):
-        told = _told(row.id, connector)
+        told = _reported_state(row.id, connector)
         return Row(row.id, row.state, f"the broker is not connected: {told.error or told.state}")
     return row
 
 
-def _told(router_id: str, live: Entity) -> Row:
+def _reported_state(router_id: str, live: Entity) -> Row:
     """Return the state that the router reports for an entity. An address has none: it is active if it exists."""
     attributes = live.attributes
     if live.type == CONNECTOR:

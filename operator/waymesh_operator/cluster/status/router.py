@@ -122,7 +122,7 @@ def _stalled(seen: MeshSnapshot) -> Condition:
         return Condition("Stalled", True, "ApiMissing", seen.desired.unexposed)
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
-        return Condition("Stalled", True, next(iter(lasting.values())).word, _told(lasting))
+        return Condition("Stalled", True, next(iter(lasting.values())).word, _summary(lasting))
     return Condition("Stalled", False, "NotStalled", "no manual action is needed")
 
 
@@ -139,7 +139,7 @@ def _troubles(seen: MeshSnapshot) -> dict[str, Trouble]:
     return {name: found[name] for name in sorted(wanted, key=lambda name: not found[name].lasting)}
 
 
-def _told(troubles: Mapping[str, Trouble]) -> str:
+def _summary(troubles: Mapping[str, Trouble]) -> str:
     """Describe the first trouble, and count the others."""
     name, trouble = next(iter(troubles.items()))
     others = len(troubles) - 1
@@ -193,7 +193,7 @@ def _converged(seen: MeshSnapshot) -> Condition:
     if lost:
         troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in lost}
         if troubles:
-            message = f"{_told(troubles)}; waiting for {_some(lost)}"
+            message = f"{_summary(troubles)}; waiting for {_some(lost)}"
             return Condition("Converged", False, next(iter(troubles.values())).word, message)
         return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
     wrong = [name for name, peers in _neighbours(mesh).items() if not _sees(running[name], peers, mesh)]
@@ -254,7 +254,7 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
     if waiting:
         troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in waiting}
         if troubles:
-            message = f"{_told(troubles)}; waiting for {_some(waiting)}"
+            message = f"{_summary(troubles)}; waiting for {_some(waiting)}"
             return Condition("Ready", False, next(iter(troubles.values())).word, message)
         return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
     if others["Programmed"].reason in NOT_READY_REASONS:

@@ -45,7 +45,7 @@ class AnalyticsWatch:
     world: Environment
     namespaces: Sequence[str] = ()
     # By release the uid of the pod whose findings have been reported.
-    _told: dict[Release, str] = field(default_factory=dict)
+    _reported: dict[Release, str] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -67,18 +67,18 @@ class AnalyticsWatch:
         for (place, instance), moment in latest(jobs).items():
             self.world.metrics.analytics.labels(place, instance).set(moment)
         for release, run in latest_runs(listed["Pod"]).items():
-            await self._tell(release, run, jobs)
+            await self._report(release, run, jobs)
         present = {release_of(each) for each in (*jobs, *listed["Pod"])}
-        for gone in self._told.keys() - present:
-            del self._told[gone]
+        for gone in self._reported.keys() - present:
+            del self._reported[gone]
             self.world.metrics.forget_findings(*gone)
 
-    async def _tell(self, release: Release, run: Run, jobs: Iterable[Object]) -> None:
+    async def _report(self, release: Release, run: Run, jobs: Iterable[Object]) -> None:
         """Report the findings of a run, once."""
         uid = str(run.pod["metadata"].get("uid", ""))
-        if self._told.get(release) == uid:
+        if self._reported.get(release) == uid:
             return
-        self._told[release] = uid
+        self._reported[release] = uid
         self.world.metrics.found(*release, {each.kind.name: each.count for each in run.found})
         about = owner(run.pod, jobs)
         for each in run.found:

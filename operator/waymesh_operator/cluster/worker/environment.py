@@ -32,7 +32,7 @@ _LONGEST = 1000
 
 
 @dataclass(slots=True)
-class _Told:
+class _Series:
     count: int
     first: str
     at: datetime
@@ -44,7 +44,7 @@ class EventRecorder:
 
     kube: KubeClient
     now: Callable[[], datetime]
-    _told: dict[str, _Told] = field(default_factory=dict)
+    _series: dict[str, _Series] = field(default_factory=dict)
 
     async def record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
         """Record an Event about an object. `kind` is NORMAL or WARNING, `reason` one word."""
@@ -52,13 +52,13 @@ class EventRecorder:
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         identity = "/".join((metadata.get("uid", ""), kind, reason, message))
         digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        told = self._told.pop(digest, None) or _Told(0, stamp, datetime.min.replace(tzinfo=now.tzinfo))
-        self._told[digest] = told
-        if (now - told.at).total_seconds() < AGAIN_S:
+        series = self._series.pop(digest, None) or _Series(0, stamp, datetime.min.replace(tzinfo=now.tzinfo))
+        self._series[digest] = series
+        if (now - series.at).total_seconds() < AGAIN_S:
             return
-        told.count, told.at = told.count + 1, now
-        while len(self._told) > REMEMBERED:
-            del self._told[next(iter(self._told))]
+        series.count, series.at = series.count + 1, now
+        while len(self._series) > REMEMBERED:
+            del self._series[next(iter(self._series))]
         log.log(logging.WARNING if kind == WARNING else logging.INFO, message, extra=_fields(about, reason))
         event = {
             "apiVersion": EVENT.api_version,
@@ -68,8 +68,8 @@ class EventRecorder:
             "type": kind,
             "reason": reason,
             "message": message[:_LONGEST],
-            "count": told.count,
-            "firstTimestamp": told.first,
+            "count": series.count,
+            "firstTimestamp": series.first,
             "lastTimestamp": stamp,
             "source": {"component": "waymesh-operator"},
             "reportingComponent": "waymesh-operator",

@@ -154,7 +154,7 @@ class MeshWorker:
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
         self._refusals.note(this_pass.actions, result)
         self._count(this_pass, result, body)
-        await self._tell(this_pass, result, body)
+        await self._record_events(this_pass, result, body)
         return this_pass, result
 
     def _answered(self, event: str | None, body: Object) -> bool:
@@ -265,25 +265,25 @@ class MeshWorker:
             self._repaired += count
             self._world.metrics.repairs.labels(self.mesh.namespace, self.mesh.name).inc(count)
 
-    async def _tell(self, this_pass: ReconcilePass, result: Result, body: Object) -> None:
+    async def _record_events(self, this_pass: ReconcilePass, result: Result, body: Object) -> None:
         """Record Events of a pass."""
-        tell = self._world.recorder.record
+        record = self._world.recorder.record
         for action in result.taken:
             if _repairs(action, this_pass, body):
-                await tell(body, NORMAL, "Repaired", f"repaired drift: {action.describe()}")
+                await record(body, NORMAL, "Repaired", f"repaired drift: {action.describe()}")
             elif isinstance(action, DrainRouter):
-                await tell(body, NORMAL, "Draining", action.describe())
+                await record(body, NORMAL, "Draining", action.describe())
             elif isinstance(action, Scale):
-                await self._tell_scale(action, this_pass, body)
+                await self._record_scaling(action, this_pass, body)
             elif grown := _growth(action, this_pass):
-                await tell(body, NORMAL, "Scaled", grown)
+                await record(body, NORMAL, "Scaled", grown)
         for error in result.errors:
-            await tell(body, WARNING, "StepFailed", error)
+            await record(body, WARNING, "StepFailed", error)
         for outcome in result.refused:
             if isinstance(outcome.action, DrainRouter):
-                await tell(body, WARNING, "StepFailed", outcome.error)
+                await record(body, WARNING, "StepFailed", outcome.error)
 
-    async def _tell_scale(self, action: Scale, this_pass: ReconcilePass, body: Object) -> None:
+    async def _record_scaling(self, action: Scale, this_pass: ReconcilePass, body: Object) -> None:
         for router in this_pass.observed.mesh.routers.values():
             if router.ordinal >= action.replicas and router.facts.unsettled:
                 text = f"{router.id} stops with {router.facts.unsettled} unsettled deliveries: the drain timed out"

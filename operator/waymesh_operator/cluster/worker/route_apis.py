@@ -39,14 +39,14 @@ class ServedApis:
 async def _versions(kube: KubeClient, group: str) -> list[str]:
     """The apiVersions of a group, the preferred one first."""
     try:
-        told = await kube.document(f"/apis/{group}")
+        answer = await kube.document(f"/apis/{group}")
     except KubeError as error:
         if error.missing:
             return []
         raise
-    return [str(item["groupVersion"]) for item in told.get("versions") or ()]
+    return [str(item["groupVersion"]) for item in answer.get("versions") or ()]
 
 
 async def _kinds(kube: KubeClient, api_version: str) -> set[str]:
-    told = await kube.document(f"/apis/{api_version}")
-    return {str(item["kind"]) for item in told.get("resources") or () if "/" not in str(item.get("name", ""))}
+    answer = await kube.document(f"/apis/{api_version}")
+    return {str(item["kind"]) for item in answer.get("resources") or () if "/" not in str(item.get("name", ""))}

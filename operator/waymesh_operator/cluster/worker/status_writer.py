@@ -31,15 +31,17 @@ from .inventory import Key, Object
 AT_ONCE = 16
 """Maximum number of concurrent requests: behind thousands of them, the Lease would not be renewed in time."""
 COUNTS_S = 10.0
-FLEETING = frozenset({"unsettled", "consumers", "links", "connections", "denied", "lastTransitionTime"})
+VOLATILE_FIELDS = frozenset({"unsettled", "consumers", "links", "connections", "denied", "lastTransitionTime"})
 """Fields that change with every message or client; if only these have changed, a status is written less often."""
 GOOD_WHEN_FALSE = frozenset({"Conflicted", "Stalled", EXPIRING})
-TOLD = frozenset({"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged", EXPIRING})
-TOLD_WHEN_GOOD = frozenset({"Ready", "Converged"})
+REPORTED_CONDITIONS = frozenset(
+    {"Accepted", "Conflicted", "Programmed", "ResolvedRefs", "Stalled", "Ready", "Converged", EXPIRING}
+)
+REPORTED_WHEN_GOOD = frozenset({"Ready", "Converged"})
 WARNED_AT_ONCE = frozenset({"Accepted", "Conflicted", "ResolvedRefs", "Stalled", EXPIRING})
 """Conditions that cause a warning even if they are bad from the beginning."""
 FAILED = "failed"
-PASSING = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
+TRANSIENT_REASONS = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
 """Transient reasons, which are not worth a warning."""
 _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "Address": address_status,
@@ -68,7 +70,7 @@ class Statuses:
         Tries all, then raises the last KubeError if any failed.
         """
         wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, self.world.now()))
-        news = [(key, status) for key, status in wanted if self._worth(key, status, objects)]
+        news = [(key, status) for key, status in wanted if self._is_due(key, status, objects)]
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def write(key: Key, status: dict[str, Any]) -> KubeError | None:
@@ -82,11 +84,11 @@ class Statuses:
                 raise failure
         return next((status for key, status in wanted if key[0] == "Router"), {})
 
-    def _worth(self, key: Key, status: Mapping[str, Any], objects: Mapping[Key, Object]) -> bool:
+    def _is_due(self, key: Key, status: Mapping[str, Any], objects: Mapping[Key, Object]) -> bool:
         before = objects[key].get("status") or {}
         if before == status:
             return False
-        if _lasting(before) != _lasting(status):
+        if _without_volatile(before) != _without_volatile(status):
             return True
         return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
 
@@ -125,13 +127,13 @@ def transitions(
 ) -> Iterable[tuple[str, str, str]]:
     """Return Events for changed conditions: all that became bad, for a Router also those that became good; and for
     resources that fail before they ever worked."""
-    told = [*_hindered(before, status), *_turned(before, status, all_of_them=all_of_them)]
-    if not told and status.get("state") == FAILED != before.get("state"):
-        told.append((WARNING, "Failed", status["lastError"]))
-    return told
+    events = [*_start_failures(before, status), *_changed_conditions(before, status, all_of_them=all_of_them)]
+    if not events and status.get("state") == FAILED != before.get("state"):
+        events.append((WARNING, "Failed", status["lastError"]))
+    return events
 
 
-def _hindered(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+def _start_failures(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
     """Return an Event for each router that does not run, if the reason is new."""
     former = {row["id"]: row.get("reason") for row in before.get("routers") or ()}
     for row in status.get("routers") or ():
@@ -139,21 +141,21 @@ def _hindered(before: Mapping[str, Any], status: Mapping[str, Any]) -> Iterable[
             yield WARNING, row["reason"], f"{row['id']}: {row['message']}"
 
 
-def _turned(
+def _changed_conditions(
     before: Mapping[str, Any], status: Mapping[str, Any], *, all_of_them: bool
 ) -> Iterable[tuple[str, str, str]]:
     former = {item["type"]: item for item in before.get("conditions") or ()}
-    hindered = {row.get("reason") for row in status.get("routers") or ()} - {None}
+    not_running = {row.get("reason") for row in status.get("routers") or ()} - {None}
     for item in status.get("conditions") or ():
         was, is_ = former.get(item["type"], {}).get("status"), item["status"]
         # The reason why a router does not run has its own Event.
-        if is_ in (was, "Unknown") or item["type"] not in TOLD or item["reason"] in hindered:
+        if is_ in (was, "Unknown") or item["type"] not in REPORTED_CONDITIONS or item["reason"] in not_running:
             continue
         text = f"{item['type']}: {item['message']}" if item.get("message") else f"{item['type']} is {is_}"
         if is_ == _bad(item["type"]):
             if was is not None or item["type"] in WARNED_AT_ONCE:
-                yield NORMAL if item["reason"] in PASSING else WARNING, item["reason"], text
-        elif all_of_them and item["type"] in TOLD_WHEN_GOOD:
+                yield NORMAL if item["reason"] in TRANSIENT_REASONS else WARNING, item["reason"], text
+        elif all_of_them and item["type"] in REPORTED_WHEN_GOOD:
             yield NORMAL, item["reason"], text
 
 
@@ -161,8 +163,8 @@ def _bad(condition: str) -> str:
     return "True" if condition in GOOD_WHEN_FALSE else "False"
 
 
-def _lasting(value: Any) -> Any:
+def _without_volatile(value: Any) -> Any:
     """Return a status without the fields that change all the time."""
     if isinstance(value, Mapping):
-        return {name: _lasting(inner) for name, inner in value.items() if name not in FLEETING}
-    return [_lasting(item) for item in value] if isinstance(value, list) else value
+        return {name: _without_volatile(inner) for name, inner in value.items() if name not in VOLATILE_FIELDS}
+    return [_without_volatile(item) for item in value] if isinstance(value, list) else value
