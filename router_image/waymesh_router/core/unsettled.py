@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
@@ -114,9 +114,9 @@ def nothing_under_way(link: RouterLink) -> bool:
     return not link.mid_delivery
 
 
-def _attached(connection: RouterConnection) -> list[Any]:
-    every = (k for session in connection.sessions.values() for k in session.links if k is not None)
-    return [k for k in every if k.attached]
+def _attached(connection: RouterConnection) -> list[RouterLink]:
+    every = (k for session in connection.sessions.values() for k in session.links)
+    return [k for k in every if isinstance(k, RouterLink) and k.attached]
 
 
 def at_rest(connection: RouterConnection) -> bool:

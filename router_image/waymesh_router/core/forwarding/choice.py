@@ -5,7 +5,7 @@ Routing chapter "Message Distribution", inter-router.md Paths.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
@@ -17,8 +17,9 @@ else:
     from waymesh_router.core.kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
     from waymesh_router.core.forwarding.annotations import Annotations
-    from waymesh_router.core.model import Address, Node, RouterLink, Target
+    from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink, Target
 
 
 LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -31,7 +32,7 @@ class ConsumerChoice:
     def __init__(self) -> None:
         self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
         self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
-        self.barred: Any = None  # Connection or None: edge router of the delivery, to which it must not return
+        self.barred: Connection | None = None  # edge router of the delivery, to which it must not return
 
     def pick(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """A ready link for the next delivery of an anycast address; sets `picked`."""
@@ -57,7 +58,7 @@ class ConsumerChoice:
         """Whether `out` is the only ready consumer, so that `pick` selects it as long as it is ready."""
         if address.targets or address.prioritized or not out.ready():
             return False
-        links: list[Any] = address.consumers
+        links: list[RouterLink] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t
         found: cython.Py_ssize_t = -1
@@ -75,7 +76,7 @@ class ConsumerChoice:
 
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """Round-robin among the nearest: local consumers, else the remote routers with the lowest cost."""
-        links: list[Any] = address.consumers
+        links: list[RouterLink] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t = address.turn
         _: cython.Py_ssize_t
@@ -115,7 +116,7 @@ class ConsumerChoice:
 
     def pick_balanced(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """The path with the fewest unsettled deliveries; the cost of a remote path counts as additional deliveries."""
-        links: list[Any] = address.consumers
+        links: list[RouterLink] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t = address.turn
         _: cython.Py_ssize_t
@@ -141,7 +142,7 @@ class ConsumerChoice:
         Among equal priorities, the choice is as without priorities: round-robin for closest, else the consumer with the
         fewest unsettled deliveries.
         """
-        links: list[Any] = address.consumers
+        links: list[RouterLink] = address.consumers
         n: cython.Py_ssize_t = len(links)
         i: cython.Py_ssize_t = address.turn
         _: cython.Py_ssize_t
@@ -215,7 +216,7 @@ class ConsumerChoice:
             return True
         if not address.targets:
             return False
-        targets: list[Any]
+        targets: list[Target]
         targets = self.nearest(address) if address.treatment == CLOSEST else list(address.targets.values())
         for target in targets:  # noqa: SIM110 (a generator costs more than this loop)
             if self.remote_link(target, annotations) is not None:
@@ -241,7 +242,7 @@ class ConsumerChoice:
         finally:
             self.barred = None
 
-    def nearest(self, address: Address) -> list[Any]:
+    def nearest(self, address: Address) -> list[Target]:
         """The targets with the lowest cost."""
         if address.nearest is None:
             reachable = [t for t in address.targets.values() if t.node.neighbour() is not None]
@@ -249,7 +250,7 @@ class ConsumerChoice:
             address.nearest = [t for t in reachable if t.node.cost == least]
         return address.nearest
 
-    def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[Any]:
+    def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[RouterLink]:
         """For multicast: local consumers, and one link to each neighbour that leads to remote consumers.
 
         The neighbours are those on the ingress router's tree, without the connection `came_by` of the message.
@@ -258,8 +259,8 @@ class ConsumerChoice:
         neighbour: Node | None
         if not address.targets:
             return address.consumers
-        outs: list[Any] = list(address.consumers)
-        seen: list[Any] = []
+        outs: list[RouterLink] = list(address.consumers)
+        seen: list[RouterConnection] = []
         for t in address.targets.values():
             target = t
             neighbour = target.node.neighbour()
