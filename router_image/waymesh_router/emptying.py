@@ -20,7 +20,7 @@ from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.core.kinds import ENDPOINT, MULTICAST, ROUTED
 from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.unsettled import at_rest, client_senders, nothing_under_way
+from waymesh_router.core.unsettled import at_rest, client_senders, no_delivery_in_progress
 from waymesh_router.drain import CREDIT_S, grant_again
 
 SENDERS_S = 1.0
@@ -61,7 +61,7 @@ class Emptying:
         if unsettled < self._least:
             self._least, self._progress_at = unsettled, now
         if not self._routed:
-            self._hold_back(now, all(nothing_under_way(link) for link in senders))
+            self._hold_back(now, all(no_delivery_in_progress(link) for link in senders))
         return False
 
     def hopeless(self, now: float) -> bool:

@@ -105,7 +105,7 @@ def presettled_on(link: RouterLink) -> int:
     return int(link.mid_delivery and link.transfer_settled)
 
 
-def nothing_under_way(link: RouterLink) -> bool:
+def no_delivery_in_progress(link: RouterLink) -> bool:
     """Whether the link of a client or container could end without ending a delivery."""
     if link.unsettled:
         return False
@@ -121,7 +121,7 @@ def _attached(connection: RouterConnection) -> list[RouterLink]:
 
 def at_rest(connection: RouterConnection) -> bool:
     """Whether the connection of a client or container could end without ending a delivery."""
-    return all(nothing_under_way(k) for k in _attached(connection))
+    return all(no_delivery_in_progress(k) for k in _attached(connection))
 
 
 def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:

@@ -124,8 +124,8 @@ def test_an_ended_session_is_replaced(hub: Hub) -> None:
 def test_a_lone_session_has_no_other_link(hub: Hub) -> None:
     containers: Containers = core_of(hub).containers
     conn = Container(hub).conn
-    first = containers.lone_session(conn)
-    assert containers.lone_session(conn) is first
+    first = containers.separate_session(conn)
+    assert containers.separate_session(conn) is first
     attach(hub, first, 1)
-    second = containers.lone_session(conn)
+    second = containers.separate_session(conn)
     assert second not in (first, containers.session(conn, True), containers.session(conn, False))

@@ -105,9 +105,9 @@ def test_an_attach_without_an_address_tells_the_next_router_how_it_was_routed(gi
     attach = source()
     attach.properties = given
     first = received(rewriting.upstream_attach(received(attach), "l", None, "b/q"))
-    assert rewriting.told_address(first) == "b/q"
+    assert rewriting.added_routing_address(first) == "b/q"
     last = received(rewriting.upstream_attach(first, "l", None, None))
-    assert rewriting.told_address(last) is None
+    assert rewriting.added_routing_address(last) is None
     assert last.properties == given
 
 

@@ -14,7 +14,7 @@ from waymesh_amqp.states import MAPPED, OPENED
 from waymesh_router.core.containers.autolink import ACTIVE, ATTACHING, AutoLink, AutoLinkEnd
 from waymesh_router.core.containers.registry import Place, places_of
 from waymesh_router.core.forwarding.annotations import local_annotations
-from waymesh_router.core.unsettled import nothing_under_way
+from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach, ErrorInfo
@@ -165,7 +165,7 @@ class AutoLinks:
         end.status, end.retry_at = ATTACHING, math.inf
         try:
             if end.alone:
-                session = self._containers.lone_session(end.conn)
+                session = self._containers.separate_session(end.conn)
             else:
                 session = self._containers.session(end.conn, auto.incoming)
             terms = auto.terms(self._context.router_id, self._unique_name(), end.number)
@@ -264,4 +264,4 @@ class AutoLinks:
         if auto.incoming:
             self._endpoints.hand_back(link)
         owed = auto.incoming and link.credit > 0 and self._context.now - auto.quiescing_since < CREDIT_S
-        return not owed and nothing_under_way(link)
+        return not owed and no_delivery_in_progress(link)

@@ -89,7 +89,7 @@ class Containers:
             return min(sessions, key=lambda session: session.handles.used)
         return sessions[-1]
 
-    def lone_session(self, conn: RouterConnection) -> Session:
+    def separate_session(self, conn: RouterConnection) -> Session:
         """A session without links, for a link that may end its session. Raises AmqpError if the peer accepts none."""
         sessions = self._lone.setdefault(conn.id, [])
         sessions[:] = [session for session in sessions if session.state in OPEN_STATES]

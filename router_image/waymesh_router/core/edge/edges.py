@@ -137,7 +137,7 @@ class Edges:
         if text == TRACKING_ADDRESS:
             conn.edge_router.tracking = lk
             lk.accept(attach, attach.source, attach.target)
-            self._tell_anew(conn)
+            self._tell_again(conn)
             return
         lk.address = self._services[text]
         lk.capacity = CREDIT[text]
@@ -201,7 +201,7 @@ class Edges:
         address.tracked[lk] = None
         self._tell(address, lk)
 
-    def _tell_anew(self, conn: RouterConnection) -> None:
+    def _tell_again(self, conn: RouterConnection) -> None:
         """An edge router has a new link for tracking messages: send the state of all its addresses again."""
         for session in list(conn.sessions.values()):
             for link in list(session.links):

@@ -1,7 +1,7 @@
 """Addresses on an edge router's uplink: messages from the mesh for its consumers, and from its producers to the mesh.
 
 Each mobile address with local consumers has a receiver on the uplink, each one with local producers a sender. With
-address tracking, the interior router tells whether the address has destinations elsewhere; if so, the interior router
+address tracking, the interior router reports whether the address has destinations elsewhere; if so, the interior router
 counts as a remote router with consumers. Source: protocol/edge.md "Addresses".
 """
 
@@ -18,7 +18,7 @@ from waymesh_router.core.edge.uplink_links import RETRY_S, UplinkLinks, source, 
 from waymesh_router.core.forwarding.annotations import FALLBACK, arrived
 from waymesh_router.core.kinds import CLOSEST
 from waymesh_router.core.model import Address, Node, Target
-from waymesh_router.core.unsettled import nothing_under_way
+from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -89,7 +89,7 @@ class UplinkAddresses:
             link, address = self._senders.get(key), self._addresses.by_key.get(key)
             if link is None or (address is not None and _has_producers(address)):
                 self._unused.discard(key)
-            elif (address is None or address.pending is None) and nothing_under_way(link):
+            elif (address is None or address.pending is None) and no_delivery_in_progress(link):
                 self._unused.discard(key)
                 link.detach()
         for link in [link for link in self._retired if not link.unsettled and not link.mid_delivery]:
@@ -177,7 +177,7 @@ class UplinkAddresses:
 
     # ---- tracking
     def _tracked(self, message: bytes, _link: RouterLink | None) -> None:
-        """The interior router tells whether an address has destinations beyond the uplink."""
+        """The interior router reports whether an address has destinations beyond the uplink."""
         try:
             key, there = decode_tracking(message)
         except DecodeError as e:
@@ -192,7 +192,7 @@ class UplinkAddresses:
         self._apply(key)
 
     def _apply(self, key: str) -> None:
-        """Use the sender for a key or not, depending on what the interior router told."""
+        """Use the sender for a key or not, depending on what the interior router reported."""
         address, link = self._addresses.by_key.get(key), self._senders.get(key)
         if address is None or link is None or self.node is None:
             return

@@ -66,7 +66,7 @@ class RoutedAttaches:
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Forward an attach; False if no link route matches. Raises Refusal."""
-        candidates, told = self._candidates_for(conn, lk, attach)
+        candidates, routing_address = self._candidates_for(conn, lk, attach)
         taken = {} if to_router(conn) else no_local.asked(attach)
         if taken:
             attach = no_local.without(attach, taken)
@@ -76,7 +76,7 @@ class RoutedAttaches:
             return False
         if not self.resumable and rewriting.outlives_connection(attach):
             raise Refusal(NOT_ALLOWED, "link-routed termini that outlive the connection are disabled on this router")
-        self._pass_to(candidates, conn, lk, attach, told, taken)
+        self._pass_to(candidates, conn, lk, attach, routing_address, taken)
         return True
 
     def pass_up(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
@@ -93,14 +93,15 @@ class RoutedAttaches:
         conn: RouterConnection,
         lk: RouterLink,
         attach: Attach,
-        told: str | None,
+        routing_address: str | None,
         taken: dict[Any, Any],
     ) -> None:
         """Forward an attach to the first candidate that takes it. Raises Refusal if none does."""
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         for candidate in candidates:
             try:
-                self._open_upstream(candidate, lk, attach, told if candidate.conn.role == INTER_ROUTER else None)
+                to_add = routing_address if candidate.conn.role == INTER_ROUTER else None
+                self._open_upstream(candidate, lk, attach, to_add)
             except AmqpError as e:
                 too_long = e.condition == FRAME_SIZE_TOO_SMALL
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
@@ -120,19 +121,19 @@ class RoutedAttaches:
             return None, None
         if not text and not to_router(conn) and rewriting.is_dynamic_source(attach) and _manages(lk.session):
             return None, None
-        told = rewriting.told_address(attach) if to_router(conn) else conn.route_address
+        routing_address = rewriting.added_routing_address(attach) if to_router(conn) else conn.route_address
         temporary = rewriting.is_temporary(attach)
-        further = told if temporary else None  # the next router may have removed it already
+        further = routing_address if temporary else None  # the next router may have removed it already
         if text in self._made:
             maker, _ = self._made[text]
             there: RouterConnection = maker.connection  # type: ignore[assignment]
             return [RouteCandidate(there, None if maker.route is None else maker.route.entity)], further
         routes = self._addresses.link_routes
-        keys = self._keys(conn, text, attach.role) if text or not told else None
+        keys = self._keys(conn, text, attach.role) if text or not routing_address else None
         if keys is not None:
             return self._candidates(conn, lk, keys), further
-        if told and (temporary or text in ("", rewriting.COORDINATOR)):
-            return self._candidates(conn, lk, routes.match(told, attach.role) or []), told
+        if routing_address and (temporary or text in ("", rewriting.COORDINATOR)):
+            return self._candidates(conn, lk, routes.match(routing_address, attach.role) or []), routing_address
         # all links of a transaction go to the connection of its coordinator
         coordinators = self._mirrors.connections(lk.session) if not text else {}
         return [RouteCandidate(conn, None) for conn in coordinators.values()] or None, None
@@ -188,13 +189,16 @@ class RoutedAttaches:
         if back is not None and not lk.edge:
             yield back
 
-    def _open_upstream(self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, told: str | None) -> None:
+    def _open_upstream(
+        self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, routing_address: str | None
+    ) -> None:
         """Attach a link of this router in place of the peer's. Raises AmqpError."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, candidate.conn)
         name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id)
-        upstream = self._links.open_link(session, rewriting.upstream_attach(attach, name, candidate.entity, told))
+        terms = rewriting.upstream_attach(attach, name, candidate.entity, routing_address)
+        upstream = self._links.open_link(session, terms)
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1
         terminus = attach.source if attach.role else attach.target
@@ -280,14 +284,14 @@ class RoutedAttaches:
         if not to_router(there) and not self._addresses.link_routes.match_both(address):
             entity = LinkRoute({"direction": "both", "prefix": address})
             entity.place = ("id", str(there.id))
-            self._link_routes.place(entity)
+            self._link_routes.activate(entity)
         self._made[address] = upstream, entity
 
     def _node_gone(self, upstream: RouterLink) -> None:
         """The link that created the node has ended, and with it the node."""
         _, entity = self._made.pop(upstream.route.made, (None, None)) if upstream.route.made else (None, None)
         if entity is not None:
-            self._link_routes.displace(entity)
+            self._link_routes.deactivate(entity)
 
 
 def _manages(session: Session) -> bool:

@@ -38,9 +38,9 @@ def capabilities_of(opened: Open) -> ContainerCapabilities:
     return _offer(opened.offered_capabilities or (), properties)
 
 
-def read_offer(told: Mapping[str, object]) -> ContainerCapabilities:
+def read_offer(announced: Mapping[str, object]) -> ContainerCapabilities:
     """The capabilities announced by another router, without invalid values."""
-    capabilities, naming = told.get("capabilities"), told.get("naming")
+    capabilities, naming = announced.get("capabilities"), announced.get("naming")
     texts = capabilities if isinstance(capabilities, list | tuple) else ()
     return _offer([text for text in texts if isinstance(text, str)], naming if isinstance(naming, Mapping) else {})
 

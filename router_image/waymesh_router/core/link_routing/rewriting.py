@@ -59,7 +59,7 @@ def is_dynamic_source(attach: Attach) -> bool:
     return attach.role and attach.source is not None and attach.source.kind == "source" and attach.source.dynamic
 
 
-def told_address(attach: Attach) -> str | None:
+def added_routing_address(attach: Attach) -> str | None:
     """The routing address that the previous router added to an attach without an address."""
     text = attach.properties.get(ROUTE_ADDRESS) if isinstance(attach.properties, dict) else None
     return text if isinstance(text, str) else None
@@ -79,8 +79,8 @@ def outlives_connection(attach: Attach) -> bool:
     return bool(terminus.timeout) or str(terminus.expiry_policy) in ("connection-close", "never")
 
 
-def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: str | None) -> Attach:
-    """The attach to the next hop. `told`: the routing address to add, toward a router, if the attach has no address."""
+def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, routing_address: str | None) -> Attach:
+    """The attach to the next hop. `routing_address`: to add, toward a router, if the attach has none."""
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
         if attach.role:
@@ -88,17 +88,17 @@ def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, told: s
         else:
             target = _readdressed(target, entity.removes, entity.adds)
     upstream = _copy(attach, name, source, target)
-    if told is not None or told_address(attach) is not None:
-        upstream.properties = _properties_that_tell(attach, told)
+    if routing_address is not None or added_routing_address(attach) is not None:
+        upstream.properties = _properties_with(attach, routing_address)
     return upstream
 
 
-def _properties_that_tell(attach: Attach, told: str | None) -> Raw | None:
+def _properties_with(attach: Attach, routing_address: str | None) -> Raw | None:
     """The link properties, with or without the routing address for the next router. Other properties stay as bytes."""
     given = attach.raw.get("properties")
     pairs = [] if given is None else [pair for key, _, pair in split_map(bytes(given), 0)[0] if key != ROUTE_ADDRESS]
-    if told is not None:
-        pairs.append(encode(ROUTE_ADDRESS) + encode(told))
+    if routing_address is not None:
+        pairs.append(encode(ROUTE_ADDRESS) + encode(routing_address))
     return Raw(encoded_map(b"".join(pairs), len(pairs))) if pairs else None
 
 

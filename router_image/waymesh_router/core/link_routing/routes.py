@@ -67,16 +67,16 @@ class LinkRoutes:
             raise ValueError(f"link route pattern: {attrs['pattern']!r} has no words")
         place = None if conn is None else ("id", str(conn.id))
         entity = self._entities[attrs["identity"]] = LinkRoute(attrs, place)
-        self.place(entity)
+        self.activate(entity)
         self._report(entity)
 
     def remove(self, identity: str) -> None:
         """Delete a `linkRoute` entity; its links stay."""
         entity = self._entities.pop(identity)
-        self.displace(entity)
+        self.deactivate(entity)
         self._context.telemetry.linkroute(entity, entity.reported, None)
 
-    def place(self, entity: LinkRoute) -> None:
+    def activate(self, entity: LinkRoute) -> None:
         """Start routing by the entity."""
         for key in entity.keys:
             self._own.setdefault(key, []).append(entity)
@@ -84,7 +84,7 @@ class LinkRoutes:
             self._addresses.get(key)
             self._advertise(key)
 
-    def displace(self, entity: LinkRoute) -> None:
+    def deactivate(self, entity: LinkRoute) -> None:
         """Stop routing by the entity."""
         for key in entity.keys:
             self._own[key].remove(entity)
@@ -171,6 +171,6 @@ class LinkRoutes:
         for key in self._addresses.link_routes.match_any(address):
             found.append(self.offer(key))
             for router_id in self._addresses.by_key[key].targets:
-                told = self._context.control_plane.offer_of(router_id, key)
-                found.append(None if told is None else read_offer(told))
+                announced = self._context.control_plane.offer_of(router_id, key)
+                found.append(None if announced is None else read_offer(announced))
         return common_capabilities([offer for offer in found if offer is not None])
