@@ -75,7 +75,7 @@ class Drain:
             if link.address is not None and link.address.key.startswith(MOBILE):
                 link.withdraw()
         if self._mesh is not None:
-            self._mesh.stand_aside()
+            self._mesh.withdraw()
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Apply the attributes of the entity `router`; `changed`: those whose values are new."""
@@ -95,7 +95,7 @@ class Drain:
         for link in self._senders():
             grant_again(link)
         if self._mesh is not None:
-            self._mesh.come_back()
+            self._mesh.rejoin()
         self._log("notice", "drain cancelled", LogEvent.DRAIN_CANCELLED)
 
     def tick(self, now: float) -> None:

@@ -57,7 +57,7 @@ class Mesh(ControlPlaneHooks):
         self._moved = False
         self._refused: list[fx.RefuseRouter] = []
         self._trees: dict[str, list[Node]] = {}
-        self._aside = False
+        self._withdrawn = False
         self._later: deque[fx.MobileAdd | fx.MobileDel] = deque()
         self.deadline = engine.deadline()
         self._arrived: dict[RouterConnection, int] = {}
@@ -85,7 +85,7 @@ class Mesh(ControlPlaneHooks):
 
     # ---- from the core
     def local_added(self, key: str, treatment: int) -> None:
-        if not self._aside or key.startswith(EDGE):  # replies to clients of edge routers still arrive
+        if not self._withdrawn or key.startswith(EDGE):  # replies to clients of edge routers still arrive
             self.run(self.engine.mobile_added(key, treatment, self.core.now))
 
     def offered(self, key: str, offer: Mapping[str, object] | None) -> None:
@@ -161,9 +161,9 @@ class Mesh(ControlPlaneHooks):
         return _kept_content(content) if len(content) <= CONTENT_CACHE_BYTES else _decode_content(content)
 
     # ---- draining
-    def stand_aside(self) -> None:
+    def withdraw(self) -> None:
         """Withdraw all addresses from the mesh and redirect transit traffic."""
-        self._aside = True
+        self._withdrawn = True
         for address in self.core.addresses.values():
             if address.served_here() and address.key.startswith(MOBILE):
                 self.run(self.engine.mobile_removed(address.key, self.core.now))
@@ -175,9 +175,9 @@ class Mesh(ControlPlaneHooks):
         """Announce that no path uses this router."""
         self.run(self.engine.advertise(None, self.core.now))
 
-    def come_back(self) -> None:
+    def rejoin(self) -> None:
         """Take part in the mesh again."""
-        self._aside = False
+        self._withdrawn = False
         self.run(self.engine.advertise(0, self.core.now))
         for address in self.core.addresses.values():
             if address.served_here() and address.key.startswith(MOBILE):

@@ -121,14 +121,14 @@ def test_a_draining_edge_takes_nothing_more_from_beyond(hub: Hub) -> None:
     interior = Interior(hub)
     client(hub, frames.attach_receiver(address="in"))
     client(hub, frames.attach_sender(address="out"))
-    uplink_of(hub).stand_aside()
+    uplink_of(hub).withdraw()
     hub.turn()
     assert interior.links() == [*FIRST, *LAST, ("sender", "out")]
     client(hub, frames.attach_receiver(address="new"))
     interior.peer.peer.kill()
     later = Interior(hub, "B")
     assert later.links() == [*FIRST, ("sender", "out"), *LAST]
-    uplink_of(hub).come_back()
+    uplink_of(hub).rejoin()
     hub.turn()
     assert set(later.links()) == {*FIRST, *LAST, ("sender", "out"), ("receiver", "in"), ("receiver", "new")}
 

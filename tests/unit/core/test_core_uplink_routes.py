@@ -69,10 +69,10 @@ def test_a_draining_edge_takes_its_link_routes_back(hub: Hub) -> None:
     interior = Interior(hub)
     route(hub)
     interior.answer_request(interior.requests()[0], 201, {"identity": "7"})
-    uplink_of(hub).stand_aside()
+    uplink_of(hub).withdraw()
     hub.turn()
     interior.answer_request(interior.requests()[1], 204)
-    uplink_of(hub).come_back()
+    uplink_of(hub).rejoin()
     hub.turn()
     operations = [(r.application_properties or {})["operation"] for r in interior.requests()]
     assert operations == ["CREATE", "DELETE", "CREATE"]

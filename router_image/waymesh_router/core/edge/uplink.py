@@ -51,7 +51,7 @@ class Uplink:
         """Called for attaches that waited in `look_up`, see UplinkLookups."""
         self.advertised: Callable[[], Iterable[str]] = tuple
         """The keys of the link routes with a connected container."""
-        self._aside = False
+        self._withdrawn = False
         self.active: RouterConnection | None = None
         self._open: list[RouterConnection] = []  # oldest first
         self._context = context
@@ -109,7 +109,7 @@ class Uplink:
 
     def _attach_addresses(self) -> None:
         """Attach links for all addresses in use that do not have one."""
-        if not self._aside:
+        if not self._withdrawn:
             self._addresses.add_all()
         self._addresses.add_senders()
 
@@ -165,7 +165,7 @@ class Uplink:
 
     # ---- from the core
     def local_added(self, key: str, treatment: int) -> None:
-        if self._aside:
+        if self._withdrawn:
             return
         if key.startswith(LINK_ROUTES):
             self._routes.add(key)
@@ -192,18 +192,18 @@ class Uplink:
         return None
 
     # ---- draining
-    def stand_aside(self) -> None:
+    def withdraw(self) -> None:
         """Stop receiving messages and links for the local consumers and containers."""
-        self._aside = True
+        self._withdrawn = True
         self._addresses.withdraw_all()
         self._routes.remove_all()
 
     def leave(self) -> None:
         """The drain is complete: nothing to do, so that clients can still use the uplink."""
 
-    def come_back(self) -> None:
+    def rejoin(self) -> None:
         """Serve consumers and containers again."""
-        self._aside = False
+        self._withdrawn = False
         self._addresses.add_all()
         for key in self.advertised():
             self._routes.add(key)
