@@ -27,8 +27,6 @@ from waymesh_amqp.fields import (
     write_composite,
 )
 
-MESSAGE_FORMAT = 0  # the only one that the specification defines. Spec: 3.2.16
-
 BodyKind = Literal["value", "data", "sequence"]
 
 

@@ -1,7 +1,6 @@
 """The performatives of connections, sessions, links and SASL as dataclasses. Spec: 2.7, 5.3.3
 
-An absent field is None. Flags with default false are booleans. For an absent field, the `effective_…` properties
-return the default of the specification.
+An absent field is None. Flags with default false are booleans.
 """
 
 from __future__ import annotations
@@ -31,16 +30,6 @@ class Open:
     desired_capabilities: list[str] | None = None
     properties: dict[Any, Any] | Raw | None = None
 
-    @property
-    def effective_max_frame_size(self) -> int:
-        """The largest frame that the peer accepts, in bytes."""
-        return 0xFFFFFFFF if self.max_frame_size is None else self.max_frame_size
-
-    @property
-    def effective_channel_max(self) -> int:
-        """The highest channel number that the peer accepts."""
-        return 0xFFFF if self.channel_max is None else self.channel_max
-
 
 @dataclass(slots=True, kw_only=True)
 class Begin:
@@ -54,11 +43,6 @@ class Begin:
     offered_capabilities: list[str] | None = None
     desired_capabilities: list[str] | None = None
     properties: dict[Any, Any] | Raw | None = None
-
-    @property
-    def effective_handle_max(self) -> int:
-        """The highest handle that the peer accepts."""
-        return 0xFFFFFFFF if self.handle_max is None else self.handle_max
 
 
 @dataclass(slots=True)
@@ -81,16 +65,6 @@ class Attach:
     properties: dict[Any, Any] | Raw | None = None
     raw: dict[str, Raw] = field(default_factory=dict, compare=False, repr=False)
     """Encoded fields of a received attach, of those with compound values."""
-
-    @property
-    def effective_snd_settle_mode(self) -> int:
-        """0 unsettled, 1 settled, 2 mixed (the default). Spec: 2.8.2"""
-        return 2 if self.snd_settle_mode is None else self.snd_settle_mode
-
-    @property
-    def effective_rcv_settle_mode(self) -> int:
-        """0 first (the default), 1 second. Spec: 2.8.3"""
-        return 0 if self.rcv_settle_mode is None else self.rcv_settle_mode
 
 
 @dataclass(slots=True, kw_only=True)

@@ -111,11 +111,6 @@ class Terminus:
         terminus.raw = bytes(raw)
         return terminus
 
-    @property
-    def effective_expiry_policy(self) -> str:
-        """The expiry policy, or its default. Spec: 3.5.3"""
-        return self.expiry_policy or "session-end"
-
     def encode(self) -> bytes:
         """The bytes as received if nothing was assigned since, otherwise a new encoding."""
         if self.raw:

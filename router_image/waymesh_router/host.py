@@ -149,9 +149,6 @@ class Host(Protocol):
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
         """Run `work` outside the event loop, then pass its result to `conn.resume`; False: the queue is full."""
 
-    def ports(self, name: str) -> list[int]:
-        """The ports on which a listener listens."""
-
     def numeric_addresses(self, names: Collection[str]) -> Addresses:
         """Addresses of host names, looked up before the router runs; waits for them for a limited time."""
 

@@ -366,9 +366,6 @@ class Router:
         """connectionStatus and connectionMsg of a connector."""
         return status_of(name, self.connectors.get(name), self.core.connections.values())
 
-    def listener_ports(self, name: str) -> list[int]:
-        return self.host.ports(name)
-
     def trace(self, conn: Connection, on: bool) -> None:
         self.host.trace(conn, on)
 

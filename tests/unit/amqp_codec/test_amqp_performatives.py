@@ -304,17 +304,6 @@ def test_any_value_behind_a_descriptor(value: Any, code: int) -> None:
         decode_performative(body, 0, len(body))
 
 
-def test_defaults_of_the_standard() -> None:
-    assert Open("x").effective_max_frame_size == 4294967295
-    assert Open("x").effective_channel_max == 65535
-    assert Open("x", max_frame_size=512, channel_max=0).effective_channel_max == 0
-    begin = Begin(next_outgoing_id=0, incoming_window=0, outgoing_window=0)
-    assert begin.effective_handle_max == 4294967295
-    attach = Attach("l", 0, SENDER)
-    assert (attach.effective_snd_settle_mode, attach.effective_rcv_settle_mode) == (2, 0)
-    assert Terminus("source").effective_expiry_policy == "session-end"
-
-
 def _wide(code: int, count: int, content: bytes) -> bytes:
     """Make a list32 or map32 of encoded content."""
     return bytes([code]) + (len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + content

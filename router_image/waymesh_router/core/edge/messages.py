@@ -17,7 +17,6 @@ TRACKING_ADDRESS = "_$qd.edge_addr_tracking"
 LOOKUP_ADDRESS = "_$qd.addr_lookup"
 HEARTBEAT_ADDRESS = "_$qd.edge_heartbeat"
 DOWNLINK_CAPABILITY = "qd.router-edge-downlink"
-STREAMING_CAPABILITY = "qd.streaming-links"
 
 VERSION = 1
 LINK_ROUTE_LOOKUP = 1
