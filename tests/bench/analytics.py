@@ -101,7 +101,7 @@ def answer_from_parquet(out: Path) -> None:
     """Make all rollups from the curated files, and the report from these; in this process."""
     from waymesh_analytics.hours import Window
     from waymesh_analytics.report.report import build_report
-    from waymesh_analytics.rollups.compaction import roll_up_anew
+    from waymesh_analytics.rollups.compaction import recreate_rollups
     from waymesh_analytics.rollups.reader import Rollups
     from waymesh_analytics.spark.java_options import java_options
     from waymesh_analytics.spark.session import open_session
@@ -112,7 +112,7 @@ def answer_from_parquet(out: Path) -> None:
     store = Store.open(spark, f"{out.resolve().as_uri()}/store")
     storage, known = store.storage, store.manifest
     for kind, hours in known.hours.items():
-        roll_up_anew(storage, kind, {hour: entry.curated for hour, entry in hours.items()}, "bench")
+        recreate_rollups(storage, kind, {hour: entry.curated for hour, entry in hours.items()}, "bench")
     build_report(Rollups(store, Window()), known, Listing())
     for area in storage.names("rollups"):
         for name in storage.names(f"rollups/{area}"):

@@ -18,7 +18,7 @@ from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.cluster.actions import StopRouter
 from waymesh_operator.local.status import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
-from waymesh_operator.local.tables import Shown, address_table, event_text, link_table, plan_table, screen
+from waymesh_operator.local.tables import TableData, address_table, event_text, link_table, plan_table, screen
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.routers.management import AddressView
@@ -176,7 +176,7 @@ def test_the_screen_of_a_terminal(stage: Stage) -> None:
     events = deque([event_text(Event(GOOD, "something happened"), "12:00:00")])
     console = Console(file=io.StringIO(), width=160)
     with console.capture() as capture:
-        console.print(screen(stage.supervisor.meshes, Shown(addresses), events, 160))
+        console.print(screen(stage.supervisor.meshes, TableData(addresses), events, 160))
     shown = capture.get()
     for expected in ("mesh-0", "running", "mesh-1 mesh-2", "2 of 2", "orders", "3,000", "12:00:00 something happened"):
         assert expected in shown

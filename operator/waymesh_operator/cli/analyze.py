@@ -27,7 +27,7 @@ class AnalyzeCommand(TyperCommand):
 class JobOptions:
     """The options of `python -m waymesh_analytics`, which also has their defaults."""
 
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder, or s3a:// address, that holds v1/.")]
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder or s3a:// address that contains v1/.")]
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for the report and the store.")]
     begin: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Report from this hour on: 2026-01-31T05:00 (UTC).")
@@ -46,7 +46,7 @@ class JobOptions:
         typer.Option(metavar="URL", help="S3 endpoint of s3a:// addresses if it is not AWS: http://minio:9000."),
     ] = None
     streaming: Annotated[
-        bool, typer.Option("--streaming", help="Find new files with Structured Streaming (availableNow).")
+        bool, typer.Option("--streaming", help="Find new files by Structured Streaming (availableNow).")
     ] = False
     keep_raw: Annotated[
         float | None,
@@ -61,7 +61,7 @@ class JobOptions:
     ] = None
     keep_rollups: Annotated[
         float | None,
-        typer.Option(metavar="DAYS", help="Keep the sums of minutes and hours this long.", show_default="400"),
+        typer.Option(metavar="DAYS", help="Keep hourly sums this long.", show_default="400"),
     ] = None
     findings_file: Annotated[
         str | None,

@@ -147,7 +147,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSecret:
     """The data of a Secret, and its resourceVersion."""
 
     data: Mapping[str, bytes]
@@ -170,7 +170,7 @@ class LinkListener:
         """Name of the Secret with its authority."""
         return str(self.listener["clientAuthorities"]["secretRef"]["name"])
 
-    async def read(self, secret: str) -> Stored | None:
+    async def read(self, secret: str) -> StoredSecret | None:
         """A Secret; None if it does not exist."""
         from waymesh_operator.kube.api import SECRET
 
@@ -181,9 +181,9 @@ class LinkListener:
                 return None
             raise
         data = {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-        return Stored(data, found["metadata"]["resourceVersion"])
+        return StoredSecret(data, found["metadata"]["resourceVersion"])
 
-    async def keep(self, authority: LinkAuthority, before: Stored | None) -> None:
+    async def keep(self, authority: LinkAuthority, before: StoredSecret | None) -> None:
         """Write the Secret with the certificate authority. Raises KubeError if it has changed since `before`."""
         data = {key: base64.b64encode(value).decode() for key, value in authority.data(self.now).items()}
         metadata = {"name": self.secret, "namespace": self.namespace}

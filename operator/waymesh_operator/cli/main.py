@@ -254,10 +254,10 @@ def user(
     those of the user in the file, and routers reload it. With --secret, the command prints a Secret with the lines:
     create it with kubectl apply, or add it to an existing one with kubectl patch.
     """
-    from .user import Asked, run_user
+    from .user import UserOptions, run_user
 
-    asked = Asked(name, file, secret, namespace, output, remove, list_)
-    raise typer.Exit(run_user(asked, mechanism, iterations))
+    options = UserOptions(name, file, secret, namespace, output, remove, list_)
+    raise typer.Exit(run_user(options, mechanism, iterations))
 
 
 @app.command(name="import")

@@ -21,7 +21,7 @@ from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.status import BAD, NOTE, WARN, Event
 from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up, shifted_ports
-from waymesh_operator.local.tables import Shown, event_text, make_console, resource_table, router_table, screen
+from waymesh_operator.local.tables import TableData, event_text, make_console, resource_table, router_table, screen
 from waymesh_operator.routers.client import connect
 
 EVENTS_SHOWN = 12
@@ -91,7 +91,7 @@ class Screen:
         """Update the table, at a limited rate."""
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
-            shown = Shown(supervisor.addresses(), supervisor.resources)
+            shown = TableData(supervisor.addresses(), supervisor.resources)
             self._live.update(screen(supervisor.meshes, shown, self._events, self._console.width), refresh=True)
 
     def ready(self, supervisor: Supervisor) -> None:

@@ -36,7 +36,7 @@ class NewUser:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UserOptions:
     """What the command should do; an empty string is an option that was not given."""
 
     name: str
@@ -65,20 +65,20 @@ class Asked:
             raise WaymeshError(f"{self.name!r} cannot be a key of a Secret: use letters, digits, -, _ and .")
 
 
-def run_user(asked: Asked, mechanisms_: Sequence[str] | None, iterations: int) -> int:
+def run_user(options: UserOptions, mechanisms_: Sequence[str] | None, iterations: int) -> int:
     """Print, add, remove or list users. Raises WaymeshError."""
-    asked.check()
-    new = NewUser(asked.name, mechanisms(mechanisms_), iterations)
-    if asked.secret:
-        return _run_secret(new, asked)
-    if asked.file is None:
+    options.check()
+    new = NewUser(options.name, mechanisms(mechanisms_), iterations)
+    if options.secret:
+        return _run_secret(new, options)
+    if options.file is None:
         return run_hash(new)
     try:
-        if asked.list:
-            return _run_list(asked.file)
-        return _run_remove(asked.name, asked.file) if asked.remove else _run_add(new, asked.file)
+        if options.list:
+            return _run_list(options.file)
+        return _run_remove(options.name, options.file) if options.remove else _run_add(new, options.file)
     except OSError as error:
-        raise WaymeshError(f"{asked.file}: {error.strerror or error}") from None
+        raise WaymeshError(f"{options.file}: {error.strerror or error}") from None
 
 
 def mechanisms(asked: Sequence[str] | None) -> Sequence[str]:
@@ -131,11 +131,11 @@ def _users(file: Path) -> dict[str, list[str]]:
     return found
 
 
-def _run_secret(user: NewUser, asked: Asked) -> int:
+def _run_secret(user: NewUser, options: UserOptions) -> int:
     """Print a Secret with the user's keys; to remove a user, a patch in which null removes. Raises WaymeshError."""
-    metadata = {"name": asked.secret} | ({"namespace": asked.namespace} if asked.namespace else {})
+    metadata = {"name": options.secret} | ({"namespace": options.namespace} if options.namespace else {})
     head = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-    if asked.remove:
+    if options.remove:
         print(yaml.safe_dump({**head, "data": {user.name: None}}, sort_keys=False), end="")
         return 0
     text = "".join(line.removeprefix(f"{user.name}:") + "\n" for line in _lines(user))

@@ -181,14 +181,14 @@ def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TableData:
     """The data to show besides the routers, by mesh."""
 
     addresses: Mapping[Ref, tuple[AddressView, ...]] = field(default_factory=dict)
     resources: Mapping[Ref, tuple[ResourceView, ...]] = field(default_factory=dict)
 
 
-def screen(meshes: Iterable[LocalMesh], shown: Shown, events: deque[Text], width: int) -> RenderableType:
+def screen(meshes: Iterable[LocalMesh], shown: TableData, events: deque[Text], width: int) -> RenderableType:
     """All tables and the latest events, for a terminal of this width."""
     parts: list[RenderableType] = []
     addresses = shown.addresses

@@ -16,7 +16,7 @@ from waymesh_analytics.store.storage import Storage, hadoop_settings
 from waymesh_analytics.store.store import Store
 from waymesh_schema.telemetry import KINDS
 
-from .tasks import Made, Shard, work
+from .tasks import Shard, TaskResult, work
 
 Batch = Mapping[str, list[RawFile]]
 """Exported files by hour."""
@@ -53,15 +53,15 @@ def compact_batch(store: Store, kind: str, batch: Batch) -> None:
 
     They are written to folders with unique names, so that files of other runs are never overwritten.
     """
-    made: dict[str, list[Made]] = {hour: [] for hour in batch}
+    results: dict[str, list[TaskResult]] = {hour: [] for hour in batch}
     for each in _run(store.storage, _shards(store.storage, kind, batch), _size(batch) < SMALL_BYTES):
         if each.error:
             raise AnalyticsError(each.error)
-        made[each.hour].append(each)
-    store.catalog.commit_hours(kind, {hour: _entry(files, made[hour]) for hour, files in batch.items()})
+        results[each.hour].append(each)
+    store.catalog.commit_hours(kind, {hour: _entry(files, results[hour]) for hour, files in batch.items()})
 
 
-def roll_up_anew(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[Made]:
+def recreate_rollups(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[TaskResult]:
     """Recreate the rollups of some hours from their curated files; they are not committed."""
     conf = hadoop_settings(storage.spark, SETTINGS)
     shards = [Shard(kind, hour, run, storage.root, (), conf, path) for hour, paths in curated.items() for path in paths]
@@ -84,7 +84,7 @@ def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
     return shards
 
 
-def _run(storage: Storage, shards: list[Shard], small: bool) -> list[Made]:
+def _run(storage: Storage, shards: list[Shard], small: bool) -> list[TaskResult]:
     """Run the tasks. Little data is processed in this process: starting a Spark worker costs more."""
     if small or not shards:
         return [work(shard) for shard in shards]
@@ -92,20 +92,20 @@ def _run(storage: Storage, shards: list[Shard], small: bool) -> list[Made]:
     return list(tasks.map(work).collect())
 
 
-def _entry(files: list[RawFile], made: list[Made]) -> Hour:
+def _entry(files: list[RawFile], results: list[TaskResult]) -> Hour:
     names = {file.path: file.name.path for file in files}
     rollups: dict[str, tuple[str, ...]] = {}
-    for each in made:
+    for each in results:
         for name, path in each.rollups.items():
             rollups[name] = (*rollups.get(name, ()), path)
     return Hour(
         fingerprint=fingerprint(files),
         files=len(files),
         promised=expected_records(files),
-        rows=sum(each.records for each in made),
-        corrupt=sum(each.corrupt for each in made),
-        short=tuple(names[path] for each in made for path in each.short),
-        curated=tuple(each.curated for each in made if each.curated),
+        rows=sum(each.records for each in results),
+        corrupt=sum(each.corrupt for each in results),
+        short=tuple(names[path] for each in results for path in each.short),
+        curated=tuple(each.curated for each in results if each.curated),
         rollups=rollups,
     )
 

@@ -48,7 +48,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TaskResult:
     """The results of a task. Paths are relative to the store."""
 
     hour: str
@@ -62,15 +62,15 @@ class Made:
     error: str = ""
 
 
-def work(shard: Shard) -> Made:
+def work(shard: Shard) -> TaskResult:
     """Read the files of a shard, write its curated file, its rollups, and its lines that are not records."""
     try:
-        return _roll_up_anew(shard) if shard.curated else _curate(shard)
+        return _recreate_rollups(shard) if shard.curated else _curate(shard)
     except OSError as error:
-        return Made(shard.hour, error=" ".join(str(error).split()))
+        return TaskResult(shard.hour, error=" ".join(str(error).split()))
 
 
-def _curate(shard: Shard) -> Made:
+def _curate(shard: Shard) -> TaskResult:
     tables: list[pa.Table] = []
     corrupt: list[dict[str, str]] = []
     short: list[str] = []
@@ -88,19 +88,19 @@ def _curate(shard: Shard) -> Made:
     if corrupt:
         _set_aside(shard, f"quarantine/{shard.kind}/{shard.run}/{name}.json.gz", corrupt)
     if not len(records):
-        return Made(shard.hour, 0, len(corrupt), tuple(short))
+        return TaskResult(shard.hour, 0, len(corrupt), tuple(short))
     curated = f"curated/{shard.kind}/{shard.run}/part={shard.hour}/{name}.parquet"
     _write(shard, curated, records)
     rollups = _roll_up(shard, records, name)
-    return Made(shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
+    return TaskResult(shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
 
 
-def _roll_up_anew(shard: Shard) -> Made:
+def _recreate_rollups(shard: Shard) -> TaskResult:
     system, root = open_place(shard.root, shard.conf)
     texts = [field.name for field in curated_schema(shard.kind) if pa.types.is_dictionary(field.type)]
     table = pq.read_table(f"{root}/{shard.curated}", filesystem=system, partitioning=None, read_dictionary=texts)
     records = joined(shard.kind, [table.cast(curated_schema(shard.kind))])
-    return Made(shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
+    return TaskResult(shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
 
 
 def _roll_up(shard: Shard, records: pa.Table, name: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from .table import Count, Table, Text, make_table
 INTER_ROUTER = "inter-router"
 CONNECTION_DOWN = "connection.down"
 COUNTERS = ("deliveries", "dropped_presettled")
-Way = tuple[str, str]
+Direction = tuple[str, str]
 """From a router to its neighbour."""
 
 
@@ -66,7 +66,7 @@ def mesh_links(rollups: Rollups) -> Table[MeshLink]:
 def link_rows(edges: Iterable[Row], carried: Iterable[Row], events: Iterable[Row]) -> list[MeshLink]:
     """The busiest link first. Both routers count what a link carries and whether it breaks: the larger number holds,
     because records can be missing."""
-    costs: dict[Way, int] = {(row["dest"], row["neighbour"]): row["cost"] for row in edges}
+    costs: dict[Direction, int] = {(row["dest"], row["neighbour"]): row["cost"] for row in edges}
     deliveries, dropped = _carried(carried)
     broken = _broken(events)
     ways = {*costs, *deliveries, *broken}
@@ -86,9 +86,9 @@ def link_rows(edges: Iterable[Row], carried: Iterable[Row], events: Iterable[Row
     return sorted(rows, key=lambda row: (-row.deliveries, row.router, row.neighbour))
 
 
-def _carried(rows: Iterable[Row]) -> tuple[Mapping[Way, int], Mapping[Way, int]]:
+def _carried(rows: Iterable[Row]) -> tuple[Mapping[Direction, int], Mapping[Direction, int]]:
     """Deliveries and dropped deliveries of each way: sums over its links and boots, as counted at one of its ends."""
-    sums: dict[str, dict[Way, Counter[str]]] = {name: defaultdict(Counter) for name in COUNTERS}
+    sums: dict[str, dict[Direction, Counter[str]]] = {name: defaultdict(Counter) for name in COUNTERS}
     for row in rows:
         if row["container"] is None:
             continue
@@ -100,9 +100,9 @@ def _carried(rows: Iterable[Row]) -> tuple[Mapping[Way, int], Mapping[Way, int]]
     return deliveries, dropped
 
 
-def _broken(events: Iterable[Row]) -> Mapping[Way, int]:
+def _broken(events: Iterable[Row]) -> Mapping[Direction, int]:
     """How often a router lost the connection to another one that had not been stopped."""
-    found: Counter[Way] = Counter()
+    found: Counter[Direction] = Counter()
     for row in events:
         if row["event"] == CONNECTION_DOWN and row["object"] is not None:
             detail = json.loads(row["detail"] or "{}")
