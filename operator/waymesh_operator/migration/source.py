@@ -127,6 +127,10 @@ def _interconnects(text: str, filename: str) -> list[Source]:
         if not _is_interconnect(document.data):
             wanted = f"only resources Interconnect of {INTERCONNECT} can be translated"
             problems.append(Problem(filename, document.line(()), "", "", wanted))
+        else:
+            problems.extend(_wrong_types(document))
+    if not documents and not problems:
+        problems.append(Problem(filename, 0, "", "", "holds no resource"))
     if problems:
         raise ManifestError(problems)
     return [_interconnect(document) for document in documents]
@@ -136,6 +140,20 @@ def _is_interconnect(data: Any) -> bool:
     if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
         return False
     return str(data.get("apiVersion")).partition("/")[0] == INTERCONNECT and data.get("kind") == "Interconnect"
+
+
+def _wrong_types(document: Document) -> Iterator[Problem]:
+    """Yield problems with fields that are not the map, or the list of maps, that they should be."""
+    spec = document.data.get("spec") or {}
+    fields = spec if isinstance(spec, dict) else {}
+    for path, value in ((("spec",), spec), (("spec", "deploymentPlan"), fields.get("deploymentPlan") or {})):
+        if not isinstance(value, dict):
+            yield Problem(document.file, document.line(path), "", ".".join(path), "must be a map of fields")
+    for name in _TYPES:
+        value = fields.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            message = "must be a list of maps of fields"
+            yield Problem(document.file, document.line(("spec", name)), "", f"spec.{name}", message)
 
 
 def _interconnect(document: Document) -> Source:

@@ -223,9 +223,17 @@ def test_the_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert yaml.safe_load(out.read_text(encoding="utf-8"))["kind"] == "Router"
 
 
+INTERCONNECT = "apiVersion: interconnectedcloud.github.io/v1alpha1\nkind: Interconnect\nmetadata: {name: x}\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
+        ("a.yaml", "# nothing\n", "a.yaml: holds no resource"),
+        ("a.yaml", INTERCONNECT + "spec: hello\n", "a.yaml:4: spec: must be a map"),
+        ("a.yaml", INTERCONNECT + "spec:\n  deploymentPlan: 3\n", "a.yaml:5: spec.deploymentPlan: must be a map"),
+        ("a.yaml", INTERCONNECT + "spec:\n  listeners: [5672]\n", "a.yaml:5: spec.listeners: must be a list of maps"),
+        ("a.yaml", INTERCONNECT + "spec:\n  addresses: {a: b}\n", "a.yaml:5: spec.addresses: must be a list of maps"),
         ("a.conf", "listener\n", "a.conf:1: expected `name {`"),
         ("a.json", "{}x", "a.json: is not a list of"),
         ("a.yaml", "kind: Pod\n", "a.yaml:1: only resources Interconnect of interconnectedcloud.github.io can be"),
