@@ -347,6 +347,10 @@ def run_command(words: Sequence[str]) -> int:
     except WaymeshError as error:
         print(f"waymesh: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # such as output to a full disk
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"waymesh: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
     return code if isinstance(code, int) else 0
 
 

@@ -53,8 +53,8 @@ SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 
 def make_console(no_color: bool) -> Console:
     """The console for tables. Without a terminal, it has room for all columns."""
-    console = Console(no_color=no_color, highlight=False)
-    return console if console.is_terminal else Console(no_color=no_color, highlight=False, width=WIDE + 10)
+    width = None if Console().is_terminal else WIDE + 10
+    return Console(color_system=None if no_color else "auto", highlight=False, width=width)
 
 
 def event_text(event: Event, clock: str) -> Text:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import re
@@ -12,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from waymesh_analytics.cli import main as analyze_job
+from waymesh_operator.cli.main import run_command
+from waymesh_operator.local.tables import make_console
 
 pytestmark = pytest.mark.engine_independent
 
@@ -141,3 +145,32 @@ def test_a_kubeconfig_that_is_not_yaml_is_told_in_one_line(tmp_path: Path, comma
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("waymesh: cannot find a cluster: while parsing")
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("arguments", [("plan", "-f", EXAMPLE), ("explain", "router.spec")])
+def test_output_to_a_full_disk_is_an_error_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert run_command(arguments) == 1
+    assert capsys.readouterr().err == "waymesh: No space left on device\n"
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_without_colours_a_terminal_gets_plain_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_color: bool
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    console = make_console(no_color)
+    assert console.is_terminal
+    console.print("heading", style="bold red")
+    assert ("\x1b[" in capsys.readouterr().out) is not no_color
