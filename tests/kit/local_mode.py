@@ -24,12 +24,12 @@ CODE = "import sys; from waymesh_operator.cli.main import main; sys.argv[0] = 'w
 DEADLINE_S = 120
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    """Start `waymesh` with these words."""
+def start(*arguments: str, folder: Path | None = None) -> subprocess.Popen[str]:
+    """Start `waymesh` with these words, and with this folder for temporary files."""
     path = os.pathsep.join([str(ROOT / "router_image"), str(ROOT / "operator")])
     return subprocess.Popen(
         [sys.executable, "-c", CODE, *arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, **({"TMPDIR": str(folder)} if folder else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,42 @@ def test_the_demo_loses_nothing() -> None:
     assert re.search(r"sent [\d,]+ messages across the mesh: lost 0, duplicated 0", said)
     assert "sent 500, received 500, 500 accepted" in said
     assert "restart router mesh-1" in said
+
+
+@pytest.mark.engine_independent
+def test_no_router_stays_when_the_pipe_of_the_output_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.yaml"
+    file.write_text(MANIFEST)
+    running = start("up", "-f", str(file), "--state-dir", str(tmp_path / "state"), "--free-ports")
+    assert running.stdout is not None
+    assert "create router" in running.stdout.readline()
+    running.stdout.close()
+    assert running.wait(DEADLINE_S) == 1
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.engine_independent
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE])
+def test_a_demo_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    demo = start("demo", folder=tmp_path)
+    assert demo.stdout is not None
+    while "create router" not in demo.stdout.readline():
+        assert demo.poll() is None
+    if number is signal.SIGPIPE:
+        demo.stdout.close()
+        code = 1
+    else:
+        demo.send_signal(number)
+        code = 128 + number
+    assert demo.wait(DEADLINE_S) == code
+    assert (left_of(tmp_path), list(tmp_path.iterdir())) == ([], [])
+
+
+def left_of(folder: Path) -> list[str]:
+    """Processes with a path in this folder among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(folder) in (command := process.read_text(errors="replace")):
+                found.append(command)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -17,7 +18,7 @@ from tests.kit.interrupted import run_interrupted
 from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.cluster.actions import StopRouter
 from waymesh_operator.local.status import GOOD, Event
-from waymesh_operator.local.supervisor import Supervisor, keep_up, shifted_ports
+from waymesh_operator.local.supervisor import Supervisor, keep_up
 from waymesh_operator.local.tables import TableData, address_table, event_text, link_table, plan_table, screen
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
@@ -42,9 +43,11 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.supervisor.close()
 
 
-def up(stage: Stage, *, terminal: bool = False, **options: object) -> tuple[Up, io.StringIO]:
+def up(
+    stage: Stage, *, terminal: bool = False, output: io.StringIO | None = None, **options: object
+) -> tuple[Up, io.StringIO]:
     """The command over the supervisor of the stage; events go to its screen."""
-    output = io.StringIO()
+    output = output or io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=160, height=50, color_system=None)
     screen_ = Screen(console)
     stage.supervisor.close()
@@ -79,7 +82,7 @@ class Watch:
 @pytest.fixture
 def harmless_signals() -> Iterator[None]:
     """A signal that arrives when the command has ended does nothing; the tests would end with it."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda *_: None) for number in numbers]
     yield
     for number, handler in zip(numbers, before):
@@ -100,6 +103,35 @@ def test_once_comes_up_shows_the_routers_and_stops_them(stage: Stage) -> None:
         "mesh-0 stopped",
     ):
         assert expected in text
+    assert stage.network.alive() == []
+
+
+class Broken(io.StringIO):
+    """Output that fails after a few writes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._error = OSError(number, os.strerror(number))
+        self._left = 4
+
+    def write(self, text: str) -> int:
+        self._left -= 1
+        if self._left < 0:
+            raise self._error
+        return len(text)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_full_disk_under_the_output_stops_no_router(stage: Stage, terminal: bool) -> None:
+    command, _ = up(stage, terminal=terminal, output=Broken(errno.ENOSPC), once=True)
+    assert command.run() == 1
+    assert len(stage.network.routers) == 3  # all were started, and stopped in the end
+    assert stage.network.alive() == []
+
+
+def test_the_routers_stop_when_the_terminal_is_gone(stage: Stage) -> None:
+    command, _ = up(stage, terminal=True, output=Broken(errno.EIO))
+    assert command.run() == 1
     assert stage.network.alive() == []
 
 
@@ -192,9 +224,3 @@ def test_plan_address_and_link_tables() -> None:
     shown = capture.get()
     for expected in ("Plan for team/m", "drain router m-2 (at most 5 s)", "stop router m-2", "orders", "12,345"):
         assert expected in shown
-
-
-def test_ports_that_had_to_move_are_told(stage: Stage) -> None:
-    (mesh,) = stage.supervisor.meshes
-    mesh.folder.ports["mesh-0"] = {"listener/amqp": [5672, 23456], "mesh": [0, 24000]}
-    assert shifted_ports([mesh]) == ["port 5672 is in use: mesh-0 amqp listens on 23456"]

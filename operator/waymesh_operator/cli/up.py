@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import time
 from collections import deque
@@ -19,8 +20,8 @@ from rich.text import Text
 from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.status import BAD, NOTE, WARN, Event
-from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up, shifted_ports
+from waymesh_operator.local.status import BAD, NOTE, Event
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
 from waymesh_operator.local.tables import TableData, event_text, make_console, resource_table, router_table, screen
 from waymesh_operator.routers.client import connect
 
@@ -64,6 +65,10 @@ class Screen:
         self._events: deque[Text] = deque(maxlen=EVENTS_SHOWN)
         self._live: Live | None = None
         self._shown_at = 0.0
+        self.lost = False
+        """Whether output could not be written."""
+        self.gone = False
+        """Whether nobody reads it any more: the pipe is closed, or the terminal is gone."""
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -71,12 +76,26 @@ class Screen:
         if not self._console.is_terminal:
             yield
             return
-        with Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-            self._live = live
-            try:
-                yield
-            finally:
-                self._live = None
+        self._live = live = Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
+        with self._writing():
+            live.start()
+        try:
+            yield
+        finally:
+            self._live = None
+            with self._writing():
+                live.stop()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Context manager: output that fails must not end the command, which has routers to stop."""
+        try:
+            yield
+        except SystemExit:  # by rich, for a closed pipe; it writes nothing from then on
+            self.lost = self.gone = True
+        except OSError as error:
+            self.lost = True
+            self.gone = error.errno == errno.EIO  # not if the disk is full
 
     def tell(self, event: Event) -> None:
         """Show one event."""
@@ -85,22 +104,26 @@ class Screen:
             self._events.append(line)
             self._shown_at = 0.0
         else:
-            self._console.print(line, soft_wrap=True)
+            with self._writing():
+                self._console.print(line, soft_wrap=True)
 
     def show(self, supervisor: Supervisor, now: float) -> None:
         """Update the table, at a limited rate."""
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
             shown = TableData(supervisor.addresses(), supervisor.resources)
-            self._live.update(screen(supervisor.meshes, shown, self._events, self._console.width), refresh=True)
+            table = screen(supervisor.meshes, shown, self._events, self._console.width)
+            with self._writing():
+                self._live.update(table, refresh=True)
 
     def ready(self, supervisor: Supervisor) -> None:
         """Called when the meshes match the manifests: without a terminal, print the table now."""
         if not self._console.is_terminal:
-            for mesh in supervisor.meshes:
-                self._console.print(router_table(mesh))
-                if supervisor.resources[mesh.ref]:
-                    self._console.print(resource_table(mesh.ref, supervisor.resources[mesh.ref]))
+            with self._writing():
+                for mesh in supervisor.meshes:
+                    self._console.print(router_table(mesh))
+                    if supervisor.resources[mesh.ref]:
+                        self._console.print(resource_table(mesh.ref, supervisor.resources[mesh.ref]))
 
 
 class Up:
@@ -119,14 +142,17 @@ class Up:
 
     def run(self) -> int:
         """Run until everything has been stopped."""
-        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+            numbers.append(signal.SIGHUP)
+        previous = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             with self._screen.opened():
                 keep_up(self._supervisor, self._wake, self._turn_ended)
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return 1 if self._failed else 0
+        return 1 if self._failed or self._screen.lost else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._asked += 1
@@ -134,6 +160,8 @@ class Up:
 
     def _turn_ended(self) -> bool:
         now = time.monotonic()
+        if self._screen.gone and not self._answered:
+            self._asked += 1
         if self._asked > self._answered:
             self._stop()
         if self._supervisor.settled and not self._answered and not self._ready:
@@ -145,8 +173,6 @@ class Up:
 
     def _on_ready(self) -> None:
         self._ready = True
-        for text in shifted_ports(self._supervisor.meshes):
-            self._screen.tell(Event(WARN, text))
         self._screen.ready(self._supervisor)
         if self._options.once:
             for view in self._supervisor.unresolved:

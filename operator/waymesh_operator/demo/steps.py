@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -43,6 +44,8 @@ class DemoFailed(WaymeshError):
 def run_demo(messages: int, no_color: bool) -> int:
     """Run the demo with `messages` messages of each kind; returns the exit code."""
     console = make_console(no_color)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder,
@@ -59,6 +62,11 @@ def run_demo(messages: int, no_color: bool) -> int:
         style="bold green" if good else "bold red",
     )
     return 0 if good else 1
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the demo by a signal as by Ctrl-C: its routers are stopped, its folder is deleted."""
+    raise SystemExit(128 + number)
 
 
 class BackgroundMesh:
@@ -138,7 +146,13 @@ class BackgroundMesh:
         return self._left and self._supervisor.gone
 
     def _print_event(self, event: Event) -> None:
-        self._console.print("  ", event_text(event, time.strftime("%H:%M:%S")), sep="", soft_wrap=True)
+        """Print the event. If that fails, the demo ends, but this thread goes on: it stops the routers."""
+        try:
+            self._console.print("  ", event_text(event, time.strftime("%H:%M:%S")), sep="", soft_wrap=True)
+        except SystemExit:  # by rich, for a closed pipe
+            self._error = DemoFailed("the output is closed")
+        except OSError as error:
+            self._error = error
 
 
 class DemoSteps:

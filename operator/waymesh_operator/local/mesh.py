@@ -177,43 +177,41 @@ class LocalMesh:
         """Apply one action, or start it; False if it must wait. A failure is reported and repeated later."""
         if self._refused.get(action.describe(), now) > now:
             return False
-        match action:
-            case CreateRouter() | RestartRouter():
-                self._tell(NOTE, action.describe())
-                self._start(action, now)
-            case StopRouter():
-                self._tell(NOTE, action.describe())
-                self._stop(self.routers[action.router_id], now)
-            case WriteSeed():
-                self.folder.write_seed(action.router_id, action.seed)
-            case ApplyObject() | DeleteObject() | Scale() | UpdateFiles():
-                raise AssertionError("local mode has no objects")
-            case _:
-                return self._apply_to_router(action, now)
-        return True
-
-    def _apply_to_router(self, action: RouterAction, now: float) -> bool:
-        router = self.routers[action.router_id]
-        router.changed = True
         try:
             match action:
-                case DrainRouter():
-                    self._leaving.add(router.id)
-                    set_draining(router.client, self._own(router).name, action.timeout_s)
-                case UndrainRouter():
-                    set_draining(router.client, self._own(router).name, None)
-                    self._leaving.discard(router.id)
-                case MoveClients():
-                    set_client_share(router.client, self._own(router).name, action.share, action.older_s)
+                case CreateRouter() | RestartRouter():
+                    self._start(action, now)
+                case StopRouter():
+                    self._tell(NOTE, action.describe())
+                    self._stop(self.routers[action.router_id], now)
+                case WriteSeed():
+                    self.folder.write_seed(action.router_id, action.seed)
+                case ApplyObject() | DeleteObject() | Scale() | UpdateFiles():
+                    raise AssertionError("local mode has no objects")
                 case _:
-                    apply_entity(router.client, action)
-        except LiveError as error:
-            self._tell(BAD, str(error))
+                    self._apply_to_router(action)
+        except (LiveError, OSError) as error:
+            self._tell(BAD, str(error) if isinstance(error, LiveError) else f"{action.describe()}: {error}")
             self._refused[action.describe()] = now + RETRY_S
             return False
-        self._tell(NOTE, action.describe())
         self._refused.pop(action.describe(), None)
         return True
+
+    def _apply_to_router(self, action: RouterAction) -> None:
+        router = self.routers[action.router_id]
+        router.changed = True
+        match action:
+            case DrainRouter():
+                self._leaving.add(router.id)
+                set_draining(router.client, self._own(router).name, action.timeout_s)
+            case UndrainRouter():
+                set_draining(router.client, self._own(router).name, None)
+                self._leaving.discard(router.id)
+            case MoveClients():
+                set_client_share(router.client, self._own(router).name, action.share, action.older_s)
+            case _:
+                apply_entity(router.client, action)
+        self._tell(NOTE, action.describe())
 
     def _own(self, router: LocalRouter) -> Entity:
         """The router's `router` entity."""
@@ -223,12 +221,12 @@ class LocalMesh:
         name = action.router_id
         self.folder.write_seed(name, action.seed)
         process = self._world.launcher.start(self.folder.config(name), self.folder.log(name))
+        self._tell(NOTE, action.describe())
         if name in self.routers:
             self.routers[name].started(process, self._client(name), now)
         else:
             self.routers[name] = LocalRouter(name, action.router.ordinal, self._client(name), process, now)
         self.folder.pids[name] = process.pid
-        self.folder.save()
 
     def _stop(self, router: LocalRouter, now: float) -> None:
         if router.state in (RouterState.WAITING, RouterState.EXITED):
@@ -254,7 +252,6 @@ class LocalMesh:
         self._entities.pop(router.id, None)
         self.folder.pids.pop(router.id, None)
         self.folder.ports.pop(router.id, None)
-        self.folder.save()
 
     def _client(self, name: str) -> LiveClient:
         return self._world.connect(self.folder.management(name))
@@ -273,6 +270,17 @@ class LocalMesh:
             }
             for name, ports in self.folder.ports.items()
         }
+
+    @property
+    def shifted_ports(self) -> list[str]:
+        """Texts about listeners that do not have the port of the manifest. They keep theirs while the router runs."""
+        return [
+            f"port {wanted} was in use: until {name} starts again, its {purpose.removeprefix('listener/')}"
+            f" listens on {port}"
+            for name, purposes in self.folder.ports.items()
+            for purpose, (wanted, port) in purposes.items()
+            if wanted not in (0, port)
+        ]
 
     def _scheme(self, router: str, purpose: str) -> str:
         """Of the URL of a listener, as the router has it."""

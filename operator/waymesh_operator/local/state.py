@@ -12,7 +12,7 @@ import json
 import os
 import random
 import socket
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,6 +39,35 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
         except OSError:
             return False
     return True
+
+
+class PortClaims:
+    """Ports that this process has chosen: no other process chooses them before the routers listen.
+
+    A claim is a Unix socket with an abstract name. Like the port, such a name belongs to the network namespace, and it
+    is free again when the process ends in any way. Routers do not inherit it.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, socket.socket] = {}
+
+    def take(self, port: int) -> bool:
+        """Claim the port; False if another process has claimed it."""
+        if port in self._held:
+            return True
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0waymesh-port-{port}")
+        except OSError:
+            claim.close()
+            return False
+        self._held[port] = claim
+        return True
+
+    def keep(self, ports: Collection[int]) -> None:
+        """Give up the claims of all other ports."""
+        for port in self._held.keys() - set(ports):
+            self._held.pop(port).close()
 
 
 class PortTable:
@@ -106,6 +135,7 @@ class StateFolder:
         self._lock: IO[str] | None = None
         self.ports: dict[str, dict[str, list[int]]] = {}
         self.pids: dict[str, int] = {}
+        self._saved = ""
         self._credentials: dict[str, bytes] | None = None
 
     def lock(self) -> None:
@@ -139,8 +169,11 @@ class StateFolder:
         self.ports, self.pids = ports, pids
 
     def save(self) -> None:
-        """Store ports and pids."""
-        replace_text(self._file, json.dumps({"ports": self.ports, "pids": self.pids}, indent=1))
+        """Store ports and pids, if they have changed. Raises OSError."""
+        text = json.dumps({"ports": self.ports, "pids": self.pids}, indent=1)
+        if text != self._saved:
+            replace_text(self._file, text)
+            self._saved = text
 
     def management(self, router: str) -> str:
         """AMQP URL of a router's management; listeners for clients take no management requests."""

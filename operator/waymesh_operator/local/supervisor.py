@@ -26,7 +26,7 @@ from waymesh_operator.routers.observed import RouterState
 
 from .desired import DesiredLocal, LocalContext, desired_local
 from .mesh import Environment, LocalMesh
-from .state import PortTable, StateFolder, is_free
+from .state import PortClaims, PortTable, StateFolder, is_free
 from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
 
 
@@ -135,6 +135,10 @@ class _Entry:
     resources: Resources
     states: ResourceStates
     converged: bool = False
+    # Why the state folder could not be written in the last step.
+    problem: str = ""
+    # The last texts about ports that differ from those of the manifest.
+    moved: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ class Supervisor:
         self._root = root
         self._world = world
         self._any_port = any_port
+        self._claims = PortClaims()
         self._entries: dict[Ref, _Entry] = {}
         self._wanted: frozenset[Ref] = frozenset()
         self._leaving = False
@@ -183,7 +188,7 @@ class Supervisor:
                 else:
                     folder.load()
                 mesh, states = LocalMesh(ref, folder, self._world), ResourceStates(self._world.events)
-                self._entries[ref] = _Entry(mesh, self._port_table(folder), resources, states)
+                self._entries[ref] = _Entry(mesh, self._port_table(folder, claim=lock), resources, states)
             self._entries[ref].resources = resources
             if lock and resources.router != former:
                 self._tell_ignored(resources.router)
@@ -204,6 +209,7 @@ class Supervisor:
             if ref not in self._wanted and not entry.mesh.routers:
                 entry.mesh.folder.unlock()
                 del self._entries[ref]
+        self._claims.keep({port for entry in self._entries.values() for port in entry.ports.chosen})
 
     def plans(self, now: float) -> dict[Ref, MeshPlan]:
         """The actions that a step would apply to each mesh."""
@@ -249,6 +255,7 @@ class Supervisor:
         for entry in self._entries.values():
             entry.mesh.close()
             entry.mesh.folder.unlock()
+        self._claims.keep(())
 
     def addresses(self) -> dict[Ref, tuple[AddressView, ...]]:
         """The addresses in use in each mesh; none for a mesh that does not respond."""
@@ -264,20 +271,41 @@ class Supervisor:
         observed = entry.mesh.observe(now)
         local = self._desired(ref, entry)
         desired = local.state.mesh
-        entry.mesh.folder.write_credentials(local.files)
+        stored = self._store(entry, local.files)
         if ref in self._wanted:
             entry.states.look(entry.resources, local.state, observed, now)
         actions = plan(local.state, observed)
         waiting: set[str] = set()
-        for action in actions:
+        # Without their files, routers get no new configuration, but they can always be stopped.
+        for action in actions if stored or ref not in self._wanted else ():
             # The steps of one router depend on each other; those of other routers continue.
             if action.router_id in waiting or not entry.mesh.apply(action, now):
                 waiting.add(action.router_id)
+            with suppress(OSError):  # the next step repeats and reports it
+                entry.mesh.folder.save()
         was, entry.converged = entry.converged, not actions and _all_connected(desired, entry.mesh)
         entry.mesh.watched = not entry.converged
         if entry.converged and not was and ref in self._wanted:
             connected = ", all connected" if len(entry.mesh.routers) > 1 and desired.routers[1].connectors else ""
             self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}{connected}")
+        if entry.converged and ref in self._wanted:
+            moved, entry.moved = entry.moved, entry.mesh.shifted_ports
+            for text in entry.moved:
+                if text not in moved:
+                    self._tell(WARN, text)
+
+    def _store(self, entry: _Entry, files: Mapping[str, bytes]) -> bool:
+        """Write the state of the mesh. An error, such as a full disk, is reported once and each step tries again."""
+        problem = ""
+        try:
+            entry.mesh.folder.write_credentials(files)
+            entry.mesh.folder.save()
+        except OSError as error:
+            problem = f"cannot write to {entry.mesh.folder.path}: {error.strerror}"
+            if problem != entry.problem:
+                self._tell(BAD, problem)
+        entry.problem = problem
+        return not problem
 
     def _desired(self, ref: Ref, entry: _Entry) -> DesiredLocal:
         router = entry.resources.router
@@ -304,12 +332,16 @@ class Supervisor:
         else:
             self._tell(NOTE, "the manifests have changed")
 
-    def _port_table(self, folder: StateFolder) -> PortTable:
-        return PortTable(folder.ports, any_port=self._any_port, free=self._port_is_free)
+    def _port_table(self, folder: StateFolder, *, claim: bool) -> PortTable:
+        return PortTable(folder.ports, any_port=self._any_port, free=self._claim if claim else self._port_is_free)
 
     def _port_is_free(self, port: int) -> bool:
         """Whether the port is not in use, and not assigned in a mesh of this process."""
         return is_free(port) and not any(port in entry.ports.chosen for entry in self._entries.values())
+
+    def _claim(self, port: int) -> bool:
+        """Claim the port if it is free. First the claim: another process may be about to start a router there."""
+        return self._claims.take(port) and self._port_is_free(port)
 
     def _tell_ignored(self, router: Router) -> None:
         """Warn about settings of a Router that only have an effect in a cluster but seem to restrict or open access
@@ -358,16 +390,3 @@ def keep_up(supervisor: Supervisor, wake: SimpleQueue[None], turn_ended: Callabl
             return
         with suppress(Empty):
             wake.get(timeout=STEADY_S if supervisor.converged else BUSY_S)
-
-
-def shifted_ports(meshes: Iterable[LocalMesh]) -> list[str]:
-    """Return texts about listeners that could not get the port of the manifest."""
-    said = []
-    for mesh in meshes:
-        for name, purposes in mesh.folder.ports.items():
-            for purpose, (wanted, port) in purposes.items():
-                if wanted not in (0, port):
-                    said.append(
-                        f"port {wanted} is in use: {name} {purpose.removeprefix('listener/')} listens on {port}"
-                    )
-    return said

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.ports import free_port
 from waymesh_operator.errors import LocalError
-from waymesh_operator.local.state import LAST, PortTable, Saved, is_free
+from waymesh_operator.local.state import LAST, PortClaims, PortTable, Saved, is_free
 from waymesh_operator.resources.router import Listener, Ref, Router
 
 pytestmark = pytest.mark.engine_independent
@@ -78,3 +78,15 @@ def test_is_free_asks_the_system() -> None:
     with socket.create_server(("127.0.0.1", port)):
         assert not is_free(port)
     assert is_free(port)
+
+
+def test_a_port_has_one_claim_until_it_is_given_up() -> None:
+    first, second, port = PortClaims(), PortClaims(), free_port()
+    assert first.take(port)
+    assert first.take(port)
+    assert not second.take(port)
+    first.keep({port})
+    assert not second.take(port)
+    first.keep(())
+    assert second.take(port)
+    second.keep(())
