@@ -70,7 +70,8 @@ _WIDTHS = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16, 0xC: 2, 0xD: 8}
 
 
 def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
-    """Whether `buf[pos:end]` has more than `limit` values: each element, key, map value and descriptor counts.
+    """Whether `buf[pos:end]` has more than `limit` values: each element, key, map value and descriptor counts, and so
+    does the constructor of a described value.
 
     For input that is decoded in one step. False for invalid bytes: `decode` reports the error.
     """
@@ -78,10 +79,10 @@ def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
     while pos < end:
         kind = buf[pos] >> 4
         pos += 1
-        if kind == 0:  # a descriptor and a value follow
-            continue
         found += 1
-        if kind in _WIDTHS:
+        if kind == 0:  # a descriptor and a value follow
+            pass
+        elif kind in _WIDTHS:
             pos += _WIDTHS[kind]
         else:  # variable width, or an array
             wide = bool(kind & 1)
@@ -90,7 +91,12 @@ def has_more_values(buf: Buffer, pos: int, end: int, limit: int) -> bool:
                 return False
             after = header + (_U32.unpack_from(buf, pos)[0] if wide else buf[pos])
             if kind >= 0xE:
-                found += _U32.unpack_from(buf, header)[0] if wide and header + 4 <= end else buf[header]
+                content = header + (4 if wide else 1)
+                if content >= end:
+                    return False
+                simple = 0x40 <= buf[content] < 0xC0
+                # Elements that have elements or descriptors themselves can have as many as they have octets.
+                found += int.from_bytes(buf[header:content], "big") if simple else after - content
             pos = after
         if found > limit:
             return True

@@ -9,7 +9,7 @@ import pytest
 from tests.kit import frames
 from waymesh_amqp.codec_decode import has_more_values
 from waymesh_amqp.codec_encode import encode
-from waymesh_amqp.codec_values import Described, Symbol, ULong, symbol_array
+from waymesh_amqp.codec_values import Array, Described, Symbol, ULong, symbol_array
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.performatives import MAX_VALUES, Attach, decode_performative
 
@@ -26,8 +26,8 @@ VALUES: list[tuple[Any, int]] = [
     ([1, [2, "x"], None], 6),
     (list(range(300)), 301),
     ({"a": 1, "b": {"c": "d"}}, 7),
-    (Described(ULong(0x24), []), 2),
-    (Described(Symbol("amqp:accepted:list"), [1, 2]), 4),
+    (Described(ULong(0x24), []), 3),
+    (Described(Symbol("amqp:accepted:list"), [1, 2]), 5),
     (symbol_array(["a", "b", "c"]), 4),
     (symbol_array(["x" * 20] * 40), 41),
 ]
@@ -66,6 +66,33 @@ def test_a_performative_with_too_many_values_is_refused() -> None:
     body = attach(MAX_VALUES // 2)
     with pytest.raises(DecodeError, match=f"attach: more than {MAX_VALUES} values"):
         decode_performative(body, 0, len(body))
+
+
+NULLS = [None] * (2 * MAX_VALUES)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        Array(0xD0, [NULLS]),
+        Array(0xD1, [dict.fromkeys(range(MAX_VALUES))]),
+        Array(0xF0, [Array(0x51, [1] * len(NULLS))]),
+        Array(0x40, [None], descriptors=(NULLS,)),
+    ],
+    ids=["lists", "maps", "arrays", "descriptors"],
+)
+def test_values_within_the_elements_of_an_array_count(array: Array) -> None:
+    body = frames.attach_receiver(properties={Symbol("key"): array})[8:]
+    with pytest.raises(DecodeError, match=f"attach: more than {MAX_VALUES} values"):
+        decode_performative(body, 0, len(body))
+
+
+def test_a_short_array_of_lists_is_no_harm() -> None:
+    array = Array(0xD0, [[1, 2], [3]])
+    body = frames.attach_receiver(properties={Symbol("key"): array})[8:]
+    attached, _ = decode_performative(body, 0, len(body))
+    assert isinstance(attached, Attach)
+    assert attached.properties == {Symbol("key"): array}
 
 
 def test_octets_behind_the_performative_do_not_count() -> None:
