@@ -15,6 +15,7 @@ from tests.kit.mesh import Mesh
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
+from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import (
     Attach,
     Begin,
@@ -25,7 +26,7 @@ from waymesh_amqp.performatives import (
     Transfer,
     encode_frame,
 )
-from waymesh_amqp.types import Raw, encode
+from waymesh_amqp.types import Raw, Symbol, encode
 from waymesh_client.management import ManagementClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -181,6 +182,25 @@ def test_annotations_that_never_end_are_kept_up_to_8_mib_for_a_connection(
     raw.attach_receiver(address := fresh(), credit=1)
     raw.transfer(raw.attach_sender(address), b"\x00\x53\x77\x40", settled=True)
     raw.delivery()
+
+
+@pytest.mark.parametrize("what", ["annotations", "addresses"])
+def test_long_annotations_and_addresses_of_ended_messages_are_not_kept(
+    raw: RawClient, bounded: Callable[[int], None], what: str
+) -> None:
+    """Each link remembers those of its last message if they are short, in case the next one has the same."""
+    long = "x" * 800_000
+    for number in range(60):
+        handle = raw.attach_sender(None)
+        if what == "annotations":
+            message = Message(to=fresh(), message_annotations={Symbol("key"): f"{number} {long}"})
+        else:
+            message = Message(to=f"{number} {long}")
+        data = encode_message(message)
+        raw.transfer(handle, data[:16000], more=True, settled=True)
+        for at in range(16000, len(data), 16000):
+            raw.put(Transfer(handle=handle, more=at + 16000 < len(data)), data[at : at + 16000])
+    bounded(16)
 
 
 def test_deliveries_that_a_consumer_never_settles_are_limited_by_the_credit_of_their_sender(

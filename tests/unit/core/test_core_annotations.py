@@ -8,9 +8,11 @@ import pytest
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Array, Raw, Symbol, UByte, encode
 from waymesh_router.core.forwarding.annotations import (
+    MAX_CLIENT_PAIRS,
     MAX_TRACE,
+    MAX_VALUES,
     Annotations,
     local_annotations,
     read_annotations,
@@ -110,3 +112,30 @@ GOOD = section(mine=1)
 def test_sections_that_are_no_map_are_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         read(data)
+
+
+def test_values_of_clients_are_not_decoded() -> None:
+    """Decoding a MiB of them takes a second, and nobody needs them here."""
+    array = encode(Array(0x50, [UByte(1)] * 9))
+    broken = array.replace(b"\x09\x50", b"\x09\x10")  # the elements are of no type of AMQP
+    assert broken != array
+    data = section(mine=Raw(array), qd_to="orders").replace(array, broken)
+    own = read(data, trusted=False)
+    assert own.client.endswith(broken)
+    passed = read(data)
+    assert (passed.to, passed.client) == ("orders", own.client)
+
+
+def test_a_client_has_a_limited_number_of_annotations() -> None:
+    most = {f"k{number}": 1 for number in range(MAX_CLIENT_PAIRS)}
+    entered = read(section(**most), trusted=False)
+    assert pairs(read(transit_section(entered)).client) == most, "other routers take what one has taken"
+    for trusted, number in ((False, MAX_CLIENT_PAIRS + 1), (True, MAX_CLIENT_PAIRS + 100)):
+        with pytest.raises(DecodeError, match="message-annotations"):
+            read(section(**{f"k{n}": 1 for n in range(number)}), trusted)
+
+
+def test_an_annotation_of_routers_has_a_limited_number_of_values() -> None:
+    assert read(section(qd_trace=["0/X"] * (MAX_VALUES - 1))).trace == ("X",) * MAX_TRACE
+    with pytest.raises(DecodeError, match=f"more than {MAX_VALUES} values"):
+        read(section(qd_trace=[[]] * (MAX_VALUES + 1)))

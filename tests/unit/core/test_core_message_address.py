@@ -16,6 +16,8 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 
 REJECTED, RELEASED = 0x25, 0x26
+MOST_KEPT = 1024
+"""Bytes that a link may keep of a message."""
 
 
 @pytest.fixture
@@ -176,3 +178,33 @@ def test_a_client_cannot_use_the_annotation(hub: Hub) -> None:
     sender = anonymous(hub)
     assert codes(sender.send(frames.transfer(0, from_mesh("q")))) == [RELEASED]
     assert bodies(receiver) == 0
+
+
+@pytest.mark.parametrize("what", ["annotations", "address"])
+def test_what_is_long_is_not_kept_on_the_link(hub: Hub, what: str) -> None:
+    """A client with 32,768 links could otherwise fill the memory with one message on each."""
+    long = "q" * 5000
+    receiver = consumer(hub, long if what == "address" else "q")
+    sender = anonymous(hub)
+    message = to(long) if what == "address" else to("q", message_annotations={Symbol("mine"): long})
+    for number, data in enumerate([message, to("q", message_annotations={Symbol("mine"): 1}), message, message]):
+        sender.send(frames.transfer(number, data, settled=True))
+    assert bodies(receiver) == (3 if what == "address" else 4)
+    (link,) = [lk for lk in core_of(hub).links.values() if not lk.is_sender]
+    kept = [link.seen_section, link.seen_to]
+    if link.seen_annotations is not None:
+        kept += [link.seen_annotations.client, link.seen_annotations.transit]
+    assert max(map(len, kept)) <= MOST_KEPT
+
+
+def test_long_annotations_from_another_router_are_not_kept(hub: Hub) -> None:
+    """Of its clients: 4,096 messages with a MiB of annotations each could otherwise fill the memory."""
+    receiver = consumer(hub)
+    other = neighbour(hub, "B")
+    for number, size in enumerate((10, 5000)):
+        given = {Symbol("mine"): "x" * size, Symbol("x-opt-qd.to"): "q"}
+        message = to(None, message_annotations=given)
+        other.send(frames.transfer(number, message, handle=3, settled=True))
+    assert bodies(receiver) == 2
+    cache = core_of(hub).forwarder.message_address.cache
+    assert [len(data) <= MOST_KEPT for data in cache] == [True]

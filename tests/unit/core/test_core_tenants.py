@@ -157,18 +157,22 @@ def test_annotations_of_a_tenant_do_not_name_the_address(hub: Hub) -> None:
     assert (arrived(victim), arrived(own)) == (0, 1)
 
 
-@pytest.mark.parametrize("given", [{}, {Symbol("client"): "own"}], ids=["plain", "with annotations"])
+@pytest.mark.parametrize(
+    "given", [{}, {Symbol("client"): "own"}, {Symbol("client"): "o" * 5000}], ids=["plain", "annotated", "long"]
+)
 def test_other_routers_read_the_address_of_the_space(hub: Hub, given: dict[Any, Any]) -> None:
     other = neighbour(hub, "B")
     sender = tenant(hub)
     sender.send(frames.attach_sender(address=None))
     for key in ("M0a/x", "M0a/y"):
         core_of(hub).remote_routers.add_consumers("B", key, BALANCED)
-    for number, text in enumerate(["x", "/x", "x", "y", "x"]):
+    long = "z" * 5000
+    core_of(hub).remote_routers.add_consumers("B", f"M0a/{long}", BALANCED)
+    for number, text in enumerate(["x", "/x", "x", "y", "x", long, "x", long, "y"]):
         message = Message(to=text, body="b", message_annotations=given)
         sender.send(frames.transfer(number, encode_message(message)))
-        (seen,) = [f for f in other.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
-        sent = decode_message(seen.payload)
+        seen = [f for f in other.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
+        sent = decode_message(b"".join(f.payload for f in seen))
         assert sent.to == text, "the message itself stays as it is"
         assert sent.message_annotations is not None
         assert sent.message_annotations["x-opt-qd.to"] == f"a/{text.lstrip('/')}"

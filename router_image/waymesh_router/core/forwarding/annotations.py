@@ -5,9 +5,16 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.codec_decode import decode_value
+import cython
+
+from waymesh_amqp.codec_decode import decode_value, has_more_values
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.types import Symbol, encode
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, skip
+else:
+    from waymesh_amqp.wire import Octets, octets, skip
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address
@@ -30,6 +37,14 @@ _SAMPLE_VALUE = Struct(">BBBBqBd")
 """Size of a list of a long and a double, each with its format code. Spec: 1.6.22."""
 _LIST, _LIST_BYTES, _LONG, _DOUBLE = 0xC0, 19, 0x81, 0x82
 MAX_TRACE = 256
+MAX_CLIENT_PAIRS = 1000
+MAX_PAIRS = 1024
+"""Maximum number of annotations of a message, of clients and with those that routers add: a thousand take about a
+millisecond."""
+MAX_VALUES = 1000
+"""The same for the values within an annotation of routers, which is decoded."""
+_TEXTS = (0xA1, 0xA3, 0xB1, 0xB3)
+"""Constructors of strings and symbols."""
 MAX_SID = 1 << 63
 BEYOND = "uplink"
 """Represents the interior router of an edge router in the trace, if it has omitted the annotations."""
@@ -102,6 +117,8 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
     client = [raw for key, _, raw in pairs if not is_router_key(key)]
     client_bytes = b"".join(client)
     if not trusted:
+        if len(client) > MAX_CLIENT_PAIRS:
+            raise DecodeError(f"more than {MAX_CLIENT_PAIRS} message-annotations")
         to, phase = (own.to, own.phase) if own is not None else (None, "0")
         a = local_annotations(router_id, to, phase, client_bytes, len(client))
         a.plain = len(client) == len(pairs)
@@ -236,7 +253,10 @@ def encoded_map(pairs: bytes, count: int) -> bytes:
 
 
 def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]], int]:
-    """The pairs of the map at pos as (key, value, encoded pair), and the end of the map."""
+    """The pairs of the map at pos as (key, value, encoded pair), and the end of the map.
+
+    Values of clients, and keys that are no text, are None: decoding a MiB of them would take a second.
+    """
     code = data[pos] if pos < len(data) else 0
     if code == 0xC1 and len(data) >= pos + 3:
         end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
@@ -247,13 +267,25 @@ def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]]
         raise DecodeError("message-annotations that are not a map")
     if end > len(data) or count % 2 or count > end - pos:
         raise DecodeError("message-annotations with a wrong size or count")
+    if count > 2 * MAX_PAIRS:
+        raise DecodeError(f"more than {MAX_PAIRS} message-annotations")
+    b: Octets = octets(data)
     pairs: list[tuple[object, object, bytes]] = []
     for _ in range(count // 2):
         start = pos
-        key, pos = decode_value(data, pos, end, 0)
-        value, pos = decode_value(data, pos, end, 0)
+        at = skip(b, start, end)
+        pos = skip(b, at, end)
+        key = decode_value(data, start, at, 0)[0] if data[start] in _TEXTS else None
+        value = _router_value(data, at, pos) if is_router_key(key) else None
         pairs.append((key, value, data[start:pos]))
     return pairs, end
+
+
+def _router_value(data: bytes, pos: int, end: int) -> object:
+    """The value of an annotation of routers."""
+    if has_more_values(data, pos, end, MAX_VALUES):
+        raise DecodeError(f"a message-annotation of more than {MAX_VALUES} values")
+    return decode_value(data, pos, end, 0)[0]
 
 
 def is_router_key(key: object) -> bool:

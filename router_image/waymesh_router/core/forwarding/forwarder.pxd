@@ -16,7 +16,7 @@ from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
 cdef class Forwarder:
-    cdef MessageAddress message_address
+    cdef readonly MessageAddress message_address
     cdef ConsumerChoice choice
     cdef readonly Multicast multicast
     cdef PendingDeliveries pending

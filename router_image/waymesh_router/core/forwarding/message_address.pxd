@@ -13,7 +13,7 @@ cdef class MessageAddress:
     cdef Sections sections
     cdef AddressTable addresses
     cdef object relays
-    cdef dict cache
+    cdef readonly dict cache
     cdef Annotations plain_annotations
     cdef Address incomplete
     cdef Address unreadable
@@ -21,6 +21,7 @@ cdef class MessageAddress:
     cdef Address unavailable
     cdef Address denied
     cdef Address outside
+    cdef str long_to
     cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
     cdef bint denies(self, RouterLink lk, IncomingTransfer transfer) except -1

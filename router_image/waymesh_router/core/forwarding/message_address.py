@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from waymesh_router.core.link_routing.relays import Relays
 
 CACHE_LIMIT = 4096
+MOST_KEPT = cython.declare(cython.Py_ssize_t, 1024)
+"""Maximum size in bytes of annotations, and of addresses of messages, that are kept for the next message: a client with
+32,768 links could otherwise fill the memory with one message on each."""
 NULL = cython.declare(cython.int, 0x40)
 
 
@@ -56,6 +59,7 @@ class MessageAddress:
         self.unavailable = Address("", CLOSEST)  # result: the address has distribution `unavailable`
         self.denied = Address("", CLOSEST)  # result: policy does not allow the sender to send to this address
         self.outside = Address("", CLOSEST)  # result: the address is not in the space of the sender's tenant
+        self.long_to = ""  # the last address of a message that was too long to be kept on its link
 
     def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
         """The annotations of the scanned message; None if they are invalid."""
@@ -65,7 +69,8 @@ class MessageAddress:
             return lk.seen_annotations
         data = to_bytes(transfer.data, head, rest)
         trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
-        key = data if trusted and lk.annotations is None and not lk.edge else None
+        kept: cython.bint = len(data) <= MOST_KEPT
+        key = data if kept and trusted and lk.annotations is None and not lk.edge else None
         a = self.cache.get(key) if key is not None else None
         if a is None:
             try:
@@ -78,8 +83,9 @@ class MessageAddress:
                 if len(self.cache) >= CACHE_LIMIT:
                     self.cache.clear()
                 self.cache[key] = a
-        lk.seen_section = data
-        lk.seen_annotations = a
+        if kept:
+            lk.seen_section = data
+            lk.seen_annotations = a
         return a
 
     def address_of(self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer) -> Address | None:
@@ -167,8 +173,11 @@ class MessageAddress:
         if lk.kind == ENDPOINT and (found is None or found.treatment == UNAVAILABLE):
             if self.addresses.unavailable(text):
                 return self.unavailable
-        lk.seen_to = raw
-        lk.seen_address = found
+        if size > MOST_KEPT:
+            self.long_to = raw.decode()
+            lk.seen_to, lk.seen_address = b"", None
+        else:
+            lk.seen_to, lk.seen_address = raw, found
         return found
 
     def space_address(self, lk: RouterLink, text: str) -> str:
@@ -178,10 +187,13 @@ class MessageAddress:
 
     def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:
         """The annotations of a tenant's message with a known address: other routers read the address from them."""
+        if not lk.seen_to:  # too long to be kept
+            return addressed(annotations, self.space_address(lk, self.long_to), self.stamp)
         if lk.spaced is not None and lk.spaced[0] is annotations and lk.spaced[1] is lk.seen_to:
             kept: Annotations = lk.spaced[2]
             return kept
         to = self.space_address(lk, lk.seen_to.decode())
         spaced: Annotations = addressed(annotations, to, self.stamp)
-        lk.spaced = (annotations, lk.seen_to, spaced)
+        if len(annotations.client) <= MOST_KEPT:
+            lk.spaced = (annotations, lk.seen_to, spaced)
         return spaced
