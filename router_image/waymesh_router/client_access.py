@@ -16,17 +16,17 @@ from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import decode, encode
 from waymesh_router.connection_uniqueness import FAILED
-from waymesh_router.core.addresses.keys import bare_address, names_management, own_management
 from waymesh_router.core.addresses.patterns import PatternTree
-from waymesh_router.core.attaching import FALLBACK_CAPABILITY, Refusal
+from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.section_order import SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
-from waymesh_router.core.link_routing.rewriting import COORDINATOR, DYNAMIC_ADDRESS
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.tenants import is_temporary
 from waymesh_router.dry_run import DryRunPermit
 from waymesh_router.events import MOST_CHARACTERS, Event, ModuleLog, about, short
 from waymesh_router.group_rights import GroupRights
+from waymesh_router.link_requests import forms_of, link_request, of_other_router
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules
@@ -57,7 +57,6 @@ PUBLIC_REASONS = {
 MAX_CHANNELS = 65536
 MAX_WINDOW = 1 << 24
 """Maximum incoming window in frames: the engine computes with twice the value."""
-_MOST_FORMS = 8
 
 
 def no_policy() -> Enforcement:
@@ -260,6 +259,15 @@ class _ConnectionAccess:
     def may_create_link_routes(self) -> bool:
         return self._allows("allow_dynamic_link_routes")
 
+    def may_have_replies_at(self, text: str) -> bool:
+        if self._enforcement.unlimited(self._client):
+            return True
+        rules, forms = self._enforcement.rules_of(self._client), forms_of(text)
+        if forms and is_temporary(forms[-1]):
+            return True
+        allowed = () if rules is None or not forms else (rules.sources.allow, rules.targets.allow)
+        return any(all(map(allow, forms)) for allow in allowed)
+
     def _allows(self, setting: str) -> bool:
         if self._enforcement.unlimited(self._client):
             return True
@@ -289,7 +297,7 @@ class _LinkPermit:
         forms = forms_of(text)
         if not every and not (forms and all(map(self._rules.targets.allow, forms))):
             return False
-        return group.allow_admin_status_update or not _of_other_router(text, self._router_id)
+        return group.allow_admin_status_update or not of_other_router(text, self._router_id)
 
     def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
         sections = Sections()
@@ -321,50 +329,6 @@ class _LinkPermit:
             self._enforcement.message_too_large(self._client)
         if self._client.group is not None or self._client.given is not None:
             self._enforcement.detached(self._client, not self._sender)
-
-
-def link_request(attach: Attach, router_id: str, management: bool) -> LinkRequest:
-    """The parts of an attach that policy checks. `management`: whether the client may write to management agents."""
-    receiver = bool(attach.role)
-    terminus = attach.source if receiver else attach.target
-    if terminus is None or terminus.kind == "other":
-        return LinkRequest(receiver, unnamed=True)
-    if terminus.kind == "coordinator":
-        return LinkRequest(receiver, (COORDINATOR,))
-    capabilities = {str(capability) for capability in terminus.capabilities or ()}
-    dynamic = bool(terminus.dynamic)
-    text = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS) if dynamic else terminus.address
-    forms: tuple[str, ...] = ()
-    if text is not None:
-        forms = forms_of(text) if type(text) is str else ()
-    empty = text is None or text == "" or (type(text) is str and not bare_address(text))
-    return LinkRequest(
-        receiver,
-        () if empty else forms,
-        dynamic,
-        anonymous=empty and not receiver and not dynamic,
-        unnamed=(not forms and not empty) or (empty and (not dynamic if receiver else dynamic)),
-        waypoint=any(name.startswith("qd.waypoint") for name in capabilities),
-        fallback=FALLBACK_CAPABILITY in capabilities,
-        other_management=management and not receiver and type(text) is str and _of_other_router(text, router_id),
-    )
-
-
-def forms_of(text: str) -> tuple[str, ...]:
-    """The forms in which this router and each router on the path, which removes a scheme or a slash, read an address.
-
-    Empty if there are too many.
-    """
-    forms = [bare_address(text)]
-    while (further := bare_address(forms[-1])) != forms[-1]:
-        if len(forms) == _MOST_FORMS:
-            return ()
-        forms.append(further)
-    return tuple(forms)
-
-
-def _of_other_router(text: str, router_id: str) -> bool:
-    return names_management(text) and not own_management(text, router_id)
 
 
 def _user_ids(user: str) -> frozenset[bytes]:

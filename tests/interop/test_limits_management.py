@@ -13,7 +13,7 @@ from tests.interop.shared import fresh, patient_port
 from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
-from waymesh_amqp.message import Message, encode_message
+from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Attach, Disposition, Terminus, Transfer
 from waymesh_amqp.types import Described
 from waymesh_client.management import ManagementClient
@@ -99,6 +99,28 @@ def test_requests_that_are_too_large_are_released_and_not_decoded(
             send(raw, handle, nulls(size))
             assert state(raw) == expected, size
     exchange_message(guarded.port)
+
+
+def test_requests_of_very_many_values_are_refused_and_long_lists_of_addresses_are_not(guarded: RouterProcess) -> None:
+    """A list of addresses is one text. A request of very many values would take the event loop half a second."""
+    sources = ", ".join(f"orders.{number}.${{user}}" for number in range(10_000))
+    group = {"users": "a", "remoteHosts": "*", "sources": sources}
+    with ManagementClient(guarded.url, timeout_s=60.0) as client:
+        row = client.create("vhost", {"hostname": "large", "groups": {"group": group}})
+        assert row["groups"]["group"]["sources"] == sources
+        with RawClient(guarded.port) as raw:
+            raw.open()
+            raw.begin()
+            raw.attach_receiver(replies := fresh(), credit=1)
+            hostile = Message(reply_to=replies, application_properties={"operation": "CREATE", "type": "vhost"})
+            hostile.body = {"hostname": "hostile", "groups": [None] * 500_000}
+            send(raw, raw.attach_sender("$management"), encode_message(hostile))
+            reply = decode_message(raw.delivery()[1])
+        assert reply.application_properties == {
+            "statusCode": 400,
+            "statusDescription": "the request has more than 10000 values",
+        }
+        assert [row["hostname"] for row in client.query("vhost", ["hostname"])] == ["large"]
 
 
 def test_requests_that_never_end_are_kept_up_to_the_budget_of_their_connection(guarded: RouterProcess) -> None:

@@ -34,6 +34,9 @@ class Access(Protocol):
     def may_create_link_routes(self) -> bool:
         """Whether the client may create link routes to itself."""
 
+    def may_have_replies_at(self, text: str) -> bool:
+        """Whether the router may send replies to management requests of the client to an address."""
+
     def only_would_deny(self, what: str) -> bool:
         """Whether a request that the client may not make is only counted and logged, not refused (dry run)."""
 
@@ -61,6 +64,9 @@ class ClosedAccess:
         return False
 
     def may_create_link_routes(self) -> bool:
+        return False
+
+    def may_have_replies_at(self, text: str) -> bool:
         return False
 
     def only_would_deny(self, what: str) -> bool:

@@ -30,7 +30,7 @@ def in_space(tenant: str, text: str, sends: bool, manages: bool = False) -> str 
     bare = bare_address(text)
     if not of_routers(bare):
         return f"{tenant}/{bare}"
-    return bare if sends and (_is_temporary(bare) or (manages and bare == MANAGEMENT)) else None
+    return bare if sends and (is_temporary(bare) or (manages and bare == MANAGEMENT)) else None
 
 
 def reply_in_space(tenant: str, text: Any) -> str | None:
@@ -38,7 +38,8 @@ def reply_in_space(tenant: str, text: Any) -> str | None:
     return in_space(tenant, text, True) if isinstance(text, str) and tenant and bare_address(text) else None
 
 
-def _is_temporary(bare: str) -> bool:
+def is_temporary(bare: str) -> bool:
+    """Whether a bare address is that of a dynamic source, which is unguessable."""
     if bare.startswith(OF_EDGES):
         return bare.removeprefix(OF_EDGES).partition("/")[2].startswith(TEMPORARY_NODE)
     area, _, rest = bare.removeprefix("_topo/").partition("/")

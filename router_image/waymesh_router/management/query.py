@@ -142,6 +142,8 @@ def _names(request: Request, kind: EntityType | None, types: Sequence[EntityType
         raise bad_request("'attributeNames' must be a list of strings")
     known = dict.fromkeys(name for one in types for name in one.attributes)
     renamed = _former_names(types)
+    if len(asked) > len(known) + len(renamed):  # each row would have all of them
+        raise bad_request(f"'attributeNames' has {len(asked)} names, more than there are attributes")
     unknown = [str(name) for name in asked if name not in known and name not in renamed]
     if unknown:
         raise not_found(f"unknown attributes {unknown}" + (f" for type {kind.name}" if kind else ""))

@@ -64,6 +64,20 @@ class Rights:
         self._report(operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
 
+    def allows_reply(self, reply_to: object, link: RouterLink) -> bool:
+        """Whether policy allows the client of the link to have replies sent to an address. Otherwise, the router would
+        send messages for it to addresses that it may not send to."""
+        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        if link.kind != ENDPOINT or conn.access is None or not isinstance(reply_to, str):
+            return True
+        if conn.access.may_have_replies_at(reply_to) or conn.access.only_would_deny("management: reply-to"):
+            return True
+        text = "policy does not allow this client to send to or receive from the reply-to address of its request"
+        about = f"user={conn.user} host={conn.peer.host} reply-to={reply_to[:_MOST_CHARACTERS]!r}"
+        self._log("warning", f"request dropped: {about}: {text}", _denied(conn, "reply-to", text))
+        self._report("reply-to", UNAUTHORIZED_ACCESS, text, conn)
+        return False
+
     def _readable(self, conn: RouterConnection, link: RouterLink) -> Set[str]:
         """Operations of read-only clients. Tenants cannot read the log or send requests to other routers."""
         if not conn.multi_tenant:

@@ -7,15 +7,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
-from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.message import Message, encode_message
 from waymesh_router.core.kinds import ENDPOINT
 from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.events import Event, ModuleLog, about
 from waymesh_router.management.agent import Agent, failed
-from waymesh_router.management.errors import BAD_REQUEST, INTERNAL_ERROR, OK, ManagementError, unavailable
+from waymesh_router.management.errors import (
+    BAD_REQUEST,
+    INTERNAL_ERROR,
+    OK,
+    ManagementError,
+    bad_request,
+    unavailable,
+)
 from waymesh_router.management.long_queries import LongQueries
 from waymesh_router.management.look_ups import LookUps, Task
-from waymesh_router.management.request import read_request
+from waymesh_router.management.request import MOST_VALUES, decode_request, read_request
 from waymesh_router.management.rights import Rights, needs_check, reencoded
 from waymesh_schema.events import LogEvent
 
@@ -54,14 +61,20 @@ class ManagementService:
         if link is not None:
             link.connection.budget -= REQUEST_WORK
         try:
-            request = decode_message(data)
+            request, whole = decode_request(data)
         except DecodeError as e:
             self._log("warning", f"request cannot be decoded: {e.description}", _failed_of(link))
             return
         conn: Any = None if link is None else link.connection
+        if link is not None and not self._rights.allows_reply(request.reply_to, link):
+            return
         tenant = conn is not None and conn.multi_tenant
         if tenant:  # a reply must only go to addresses that the tenant may send to
             request.reply_to = reply_in_space(conn.tenant, request.reply_to)
+        if not whole:
+            error = bad_request(f"the request has more than {MOST_VALUES} values")
+            self._reply(failed(request, error.status, error.description), link)
+            return
         if link is not None and needs_check(link) and self._refuse_or_forward(request, link):
             return
         agent = self._agent.for_tenant(conn.tenant) if tenant else self._agent

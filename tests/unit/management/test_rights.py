@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.management.fake_router import NODE, NOW, Bench
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.events import Event
 from waymesh_router.management.look_ups import KnownNames, LookUps
-from waymesh_router.management.request import READ_OPERATIONS
+from waymesh_router.management.request import MOST_VALUES, READ_OPERATIONS
 from waymesh_router.management.rights import MOST_PASSED_ON, Rights
 from waymesh_router.management.service import ManagementService
 
@@ -52,7 +52,9 @@ class Desk:
         self.sent.append((address, decode_message(message)))
         return True
 
-    def put(self, data: bytes, to: str | None, right: int = READ_MANAGEMENT, kind: int = ENDPOINT) -> None:
+    def put(
+        self, data: bytes, to: str | None, right: int = READ_MANAGEMENT, kind: int = ENDPOINT, access: Any = None
+    ) -> None:
         """A message on a link that was attached to an address; None for an anonymous one."""
         connection = _Connection(
             id=1,
@@ -67,7 +69,7 @@ class Desk:
             origin="people",
             peer=SimpleNamespace(host="10.0.0.1:5"),
             settings=SimpleNamespace(client=False),
-            access=None,
+            access=access,
         )
         link: Any = SimpleNamespace(connection=connection, kind=kind, annotations=SimpleNamespace(to=to))
         self.service.on_request(data, link)
@@ -188,3 +190,66 @@ def test_a_peer_without_any_right_may_not_even_read(desk: Desk) -> None:
 def test_writers_and_other_routers_are_not_checked(desk: Desk, right: int, kind: int) -> None:
     desk.ask({"operation": "CREATE", "type": "listener", "name": "x"}, {"port": "1"}, right=right, kind=kind)
     assert desk.status() == 201
+
+
+@pytest.mark.parametrize("right", [READ_MANAGEMENT, WRITE_MANAGEMENT])
+@pytest.mark.parametrize("kind", [ENDPOINT, DATA])
+def test_a_request_of_very_many_values_is_refused_before_they_are_decoded(desk: Desk, right: int, kind: int) -> None:
+    operation = {"operation": "QUERY", **NODE}
+    most = MOST_VALUES - 100
+    desk.ask(operation, {"attributeNames": ["id"], "more": [None] * most}, right=right, kind=kind)
+    assert desk.status() == 200
+    desk.sent.clear()
+    desk.ask(operation, {"attributeNames": ["id"], "more": [None] * MOST_VALUES}, right=right, kind=kind)
+    ((address, reply),) = desk.sent
+    assert (address, reply.correlation_id, reply.application_properties) == (
+        REPLIES,
+        "c1",
+        {"statusCode": 400, "statusDescription": f"the request has more than {MOST_VALUES} values"},
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode_message(Message(message_id="m", body=[None] * MOST_VALUES)),
+        encode_message(Message(body=[None] * MOST_VALUES)),
+        b"\x00\x53\x73" + encode([None] * MOST_VALUES),
+        b"\x00\x53\x73\x40" + encode_message(Message(body=[None] * MOST_VALUES)),
+        *(b"\x00\x53\x72" + encode({"k": [None] * MOST_VALUES}) + b"\x00\x53\x73\xd0"[:size] for size in (1, 3, 4)),
+    ],
+    ids=["no reply-to", "no properties", "in the properties", "null as properties", "cut 1", "cut 3", "cut 4"],
+)
+def test_without_readable_properties_such_a_request_gets_no_answer(desk: Desk, data: bytes) -> None:
+    desk.put(data, "$management")
+    assert desk.sent == []
+
+
+class Strict:
+    """Policy that allows replies at REPLIES only."""
+
+    dry_run = False
+
+    def in_group(self) -> bool:
+        return True
+
+    def may_have_replies_at(self, text: str) -> bool:
+        return text == REPLIES
+
+    def only_would_deny(self, what: str) -> bool:
+        assert what == "management: reply-to"
+        return self.dry_run
+
+
+@pytest.mark.parametrize("to", ["$management", OTHER])
+def test_policy_limits_where_the_router_sends_replies(desk: Desk, to: str) -> None:
+    for reply_to, dry_run, expected in ((REPLIES, False, 1), ("secret", False, 0), ("secret", True, 1)):
+        desk.sent.clear()
+        access = Strict()
+        access.dry_run = dry_run
+        request = Message(reply_to=reply_to, application_properties={"operation": "QUERY", **NODE}, body={})
+        desk.put(encode_message(request), to, access=access)
+        assert len(desk.sent) == expected, (reply_to, dry_run)
+    assert desk.reported == [("reply-to", "amqp:unauthorized-access")]
+    (line,) = [text for level, text in desk.log if level == "warning"]
+    assert line.startswith("request dropped: user=ann host=10.0.0.1:5 reply-to='secret': policy does not allow")
