@@ -108,6 +108,7 @@ class ClientAccess:
             conn.for_managers,
             conn.origin,
             parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
+            conn.groups,
         )
         verdict = self._enforcement.connect(request, self._core.now)
         who = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"

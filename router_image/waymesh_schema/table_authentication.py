@@ -32,7 +32,10 @@ TOKEN_PROFILE = configuration(
     ),
     setting("userClaim", STRING, "Claim with the user name.", default="sub"),
     setting(
-        "groupsClaim", STRING, "Claim with the groups of the user: a string or a list of strings. Default: no groups."
+        "groupsClaim",
+        STRING,
+        "Claim with the groups of the user: a string or a list of strings. Unless a vhost lists the user, the user "
+        "group of the vhost with one of these names applies. Default: no groups.",
     ),
     setting(
         "clockSkewSeconds",

@@ -252,6 +252,26 @@ def test_connection_ends_when_its_token_expires(start: Started, issuer: Issuer, 
         long.attach_receiver(fresh())
 
 
+def test_groups_of_a_token_choose_the_user_group(start: Started, issuer: Issuer, tmp_path: Path) -> None:
+    settings = {"keysFile": keys_file(tmp_path, issuer.jwks()), "groupsClaim": "roles"}
+    guarded = start({"policyVhost": "guarded"}, **settings)
+    groups = {"admins": {"remoteHosts": "*", "sources": "*"}, "staff": {"remoteHosts": "*", "users": "bob"}}
+    with ManagementClient(guarded.router.url, timeout_s=30.0) as client:
+        client.create("vhost", {"hostname": "guarded", "groups": groups})
+        client.update({"enableVhostPolicy": True}, "policy")
+    for claims, allowed in (({"roles": ["others", "admins"]}, True), ({}, False), ({"groups": ["admins"]}, False)):
+        with guarded.raw() as raw:
+            raw.expect(SaslMechanisms)
+            assert log_in(raw, "XOAUTH2", issuer.token(**claims)) == 0
+            raw.open(sasl=False)
+            if allowed:
+                raw.begin()
+                raw.attach_receiver(fresh())
+            else:
+                assert raw.close_error()[0] == "amqp:unauthorized-access"
+    assert "vhost guarded, group admins" in guarded.router.log
+
+
 def test_without_tls_no_token_is_taken(guarded: Guarded, issuer: Issuer) -> None:
     with guarded.raw(tls=False) as raw:
         assert not raw.expect(SaslMechanisms).sasl_server_mechanisms

@@ -24,6 +24,7 @@ class Request:
 
     `manages`: its listener has `management: write`. The limits of the router do not concern it, so that the router can
     be managed when clients have taken all connections. `listener`: its name; `listener_rate`: its `connectionRate`.
+    `groups`: those in the user's token.
     """
 
     user: str
@@ -32,6 +33,7 @@ class Request:
     manages: bool = False
     listener: str = ""
     listener_rate: Rate | None = None
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,21 @@ def vhost_of(policy: Policy, hostname: str) -> Vhost | None:
     return policy.vhosts.get(policy.default_vhost) if vhost is None else vhost
 
 
-def group_of(vhost: Vhost, user: str) -> Group | None:
-    """The group that lists the user, else `$default` if unknown users are allowed."""
+def group_of(vhost: Vhost, user: str, groups: tuple[str, ...] = ()) -> Group | None:
+    """The group that lists the user, else the one among `groups`, else `$default` if unknown users are allowed.
+
+    None also if several are among `groups`: a user has one group, and none of them is known to be meant.
+    """
     group = vhost.group_of.get(user)
+    named = named_groups(vhost, groups)
+    if group is None and named:
+        return vhost.groups[named[0]] if len(named) == 1 else None
     return vhost.groups[DEFAULT_GROUP] if group is None and vhost.allow_unknown_user else group
+
+
+def named_groups(vhost: Vhost, groups: tuple[str, ...]) -> list[str]:
+    """The groups of the vhost that a token names. `$default` is for users without a group."""
+    return sorted({name for name in groups if name in vhost.groups and name != DEFAULT_GROUP})
 
 
 def decide_connection(policy: Policy, request: Request, now_open: OpenConnections, now: float) -> Allowed | Denied:
@@ -75,7 +88,7 @@ def decide_connection(policy: Policy, request: Request, now_open: OpenConnection
     The first refusal that is not in a dry run decides.
     """
     vhost = vhost_of(policy, request.hostname) if policy.enabled else None
-    group = None if vhost is None else group_of(vhost, request.user)
+    group = None if vhost is None else group_of(vhost, request.user, request.groups)
     would: Denied | None = None
     for denied in _refusals(policy, request, Allowed(vhost, group), now_open, now):
         if not is_dry_run(policy, vhost, denied.level):
@@ -108,7 +121,9 @@ def _refusals(
     if request.user in vhost.blocked_users:
         yield Denied(UNAUTHORIZED, f"vhost {vhost.hostname}: user {request.user!r} is among the blockedUsers")
     if group is None:
-        yield Denied(UNAUTHORIZED, f"vhost {vhost.hostname}: user {request.user!r} is in no group")
+        named = ", ".join(named_groups(vhost, request.groups))
+        why = f"has a token with several groups: {named}" if named else "is in no group"
+        yield Denied(UNAUTHORIZED, f"vhost {vhost.hostname}: user {request.user!r} {why}")
         return
     about = f"vhost {vhost.hostname}, group {group.name}"
     if group.blocked:

@@ -203,3 +203,33 @@ def test_patterns_of_sources_and_targets_apply_each_to_its_direction() -> None:
     assert targets.allow("in")
     assert not targets.allow("ann.x")
     assert max_message_size(policy, verdict) == 5
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize(
+    ("user", "claimed", "expected"),
+    [
+        ("alice", (), "staff"),
+        ("alice", ("admins",), "staff"),
+        ("bob", ("admins",), "admins"),
+        ("bob", ("others", "admins", "admins"), "admins"),
+        ("bob", ("Admins", "admins ", ""), None),
+        ("bob", ("$default",), None),
+        ("bob", ("admins", "staff"), "several groups: admins, staff"),
+        ("alice", ("admins", "staff"), "staff"),
+        ("mallory", ("admins",), "blocked"),
+    ],
+)
+def test_the_groups_of_a_token_name_the_user_group(
+    unknown: bool, user: str, claimed: tuple[str, ...], expected: str | None
+) -> None:
+    groups = {"staff": {**ALL, "users": "alice"}, "admins": ALL, "$default": ALL}
+    policy = policy_of({"hostname": "v", "groups": groups, "allowUnknownUser": unknown, "blockedUsers": "mallory"})
+    verdict = decide_connection(policy, Request(user, "10.0.0.1", "v", groups=claimed), OpenConnections(), 0.0)
+    if expected in groups:
+        assert group_name(verdict) == expected
+    elif expected is None and unknown:
+        assert group_name(verdict) == "$default"
+    else:
+        assert isinstance(verdict, Denied)
+        assert (expected or "is in no group") in verdict.reason
