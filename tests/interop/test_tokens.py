@@ -259,7 +259,8 @@ def test_groups_of_a_token_choose_the_user_group(start: Started, issuer: Issuer,
     with ManagementClient(guarded.router.url, timeout_s=30.0) as client:
         client.create("vhost", {"hostname": "guarded", "groups": groups})
         client.update({"enableVhostPolicy": True}, "policy")
-    for claims, allowed in (({"roles": ["others", "admins"]}, True), ({}, False), ({"groups": ["admins"]}, False)):
+    named: dict[str, Any] = {"roles": ["others", "admins"]}
+    for claims, allowed in ((named, True), ({}, False), ({"groups": ["admins"]}, False)):
         with guarded.raw() as raw:
             raw.expect(SaslMechanisms)
             assert log_in(raw, "XOAUTH2", issuer.token(**claims)) == 0

@@ -150,3 +150,28 @@ def test_a_core_has_one_settlement_that_counts_in_its_counters() -> None:
     core = core_of(core_hub())
     assert isinstance(core.settlement, Settlement)
     assert core.settlement.counters is core.counters
+
+
+LONG = rejected(ErrorInfo("a:b", "c" * 5000))
+
+
+def test_of_a_long_state_only_the_outcome_is_kept() -> None:
+    """No budget counts states: with a long one for each delivery, a consumer could fill the memory."""
+    scene = Scene()
+    scene.producer.send(frames.transfer(0))
+    scene.consumer.send(frames.disposition(0, settled=False, state=LONG))
+    assert told(scene.producer) == [(False, LONG)], "the sender is told all of it"
+    scene.consumer.send(frames.disposition(0, settled=True, state=None))
+    assert told(scene.producer) == [(True, Described(ULong(0x25), []))]
+
+
+def test_a_final_outcome_is_reported_once() -> None:
+    """A consumer that repeats outcomes could fill the memory with what a sender does not read."""
+    scene = Scene()
+    scene.producer.send(frames.transfer(0))
+    scene.consumer.send(frames.disposition(0, settled=False, state=RECEIVED))
+    for state in (ACCEPTED, ACCEPTED, LONG, RECEIVED):
+        scene.consumer.send(frames.disposition(0, settled=False, state=state))
+    assert told(scene.producer) == [(False, RECEIVED), (False, ACCEPTED)]
+    scene.producer.send(frames.disposition(0, role=False))
+    assert scene.unsettled == (0, 0)

@@ -14,7 +14,7 @@ from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, Branch, Queued, RouterLink
-from waymesh_router.core.settlement.outcomes import ACCEPTED
+from waymesh_router.core.settlement.outcomes import ACCEPTED, kept_state
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
@@ -129,7 +129,7 @@ class QueuedSender:
         q.size = transfer.end - start
         q.complete = not transfer.more
         if transfer.stateful:
-            q.state = transfer.state()
+            q.state = kept_state(transfer.state())
         if transfer.more:
             lk.queued = q
         if self.sampling.current is not None:

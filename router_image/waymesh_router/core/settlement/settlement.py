@@ -11,7 +11,13 @@ import cython
 
 from waymesh_amqp.errors import INVALID_FIELD
 from waymesh_router.core.delivery_sampling import DROPPED, PRESETTLED, SETTLED, DeliverySampling, Sample
-from waymesh_router.core.settlement.outcomes import ACCEPTED, MULTICAST_RANKS, OUTCOME_NAMES, RELEASED
+from waymesh_router.core.settlement.outcomes import (
+    ACCEPTED,
+    MULTICAST_RANKS,
+    OUTCOME_NAMES,
+    RELEASED,
+    kept_state,
+)
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
@@ -109,9 +115,9 @@ class Settlement:
     def unsettled_outcome(self, d: Delivery, state: bytes) -> None:
         """The receiver reported a state but did not settle: it waits for the sender (rcv-settle-mode second, or two
         steps)."""
-        if not state:
+        if not state or is_final(outcome_code(d.state)):  # a final outcome does not change
             return
-        d.state = state
+        d.state = kept_state(state)
         code: cython.int = outcome_code(state)
         if d.group is None:
             lk: RouterLink | None = d.link
@@ -146,6 +152,8 @@ class Settlement:
         group.waiting -= 1
         if group.waiting == 0 and group.sealed:
             self.group_done(group, group.state)
+        else:
+            group.state = kept_state(group.state)
 
     def group_done(self, group: Group, state: bytes) -> None:
         """All branches have an outcome: report the combined one."""
