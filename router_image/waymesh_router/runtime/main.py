@@ -39,7 +39,7 @@ WATCH_S = 3.0
 """Interval at which files of certificates and users are checked for changes."""
 GC_THRESHOLDS = (5000, 1 << 30, 1 << 30)
 """Objects are freed by reference counting, including those of ended connections (verified by a test). A collection of
-the youngest generation examines 5,000 objects, in about 1 ms; collections of 500 took 6 % of the CPU time while many
+the youngest generation examines 5,000 objects, in about 0.1 ms; collections of 500 took 6 % of the CPU time while many
 deliveries waited. One of older generations would stop a router with many thousands of links for tens of milliseconds,
 so the thresholds keep clients from causing one."""
 COLLECT_S = 3600.0
