@@ -47,11 +47,14 @@ def run_demo(messages: int, no_color: bool) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder,
-        BackgroundMesh(Path(folder), console) as background,
-    ):
-        accounts = DemoSteps(console, background, messages).run()
+    with tempfile.TemporaryDirectory(prefix="waymesh-demo-") as folder:
+        background = BackgroundMesh(Path(folder), console)
+        try:  # a signal may end any of these lines; `with` would not stop the thread if it came while it starts
+            background.start()
+            accounts = DemoSteps(console, background, messages).run()
+        finally:
+            background.stop()
+            background.close()
     lost = sum(account.lost for account in accounts)
     duplicated = sum(account.duplicated for account in accounts)
     sent = sum(account.sent for account in accounts)
@@ -83,20 +86,21 @@ class BackgroundMesh:
         self._error: Exception | None = None
         self._left = False
 
-    def __enter__(self) -> BackgroundMesh:
+    def start(self) -> None:
+        """Start the routers; returns at once."""
         self._supervisor.load()
         self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._supervisor.close()
 
     def stop(self) -> None:
-        """Drain and stop all routers; returns when they have ended."""
+        """Drain and stop all routers, if they were started; returns when they have ended."""
         self._stop.set()
         self._wake.put(None)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def close(self) -> None:
+        """Release all resources; the routers must have ended."""
+        self._supervisor.close()
 
     @property
     def mesh(self) -> LocalMesh:
