@@ -1,4 +1,4 @@
-"""Whether a client that has sent its open may stay: limits of its listener, memory of the process, uniqueness."""
+"""Checks the open of each client: limit of its listener, memory of the process, unique container-id."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _MIB = 1 << 20
 
 
 class Admission:
-    """Refuses connections beyond a limit. `refused`: how many, by limit: maxMemory, or maxConnections of a listener.
+    """Refuses client connections that exceed a limit.
 
-    `level`: the memory level, see memory_watermark.py. `limit`: the limit in bytes, 0 for none.
+    `refused`: number of refused connections, for MEMORY (maxMemory) and LISTENER (maxConnections). `level`: the memory
+    level, see memory_watermark.py. `limit`: the memory limit in bytes, 0 for none.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Admission:
         self.level = NORMAL
         self.limit = 0
         self.default = 0
-        """The limit where `maxMemory` is not set, in bytes."""
+        """The memory limit in bytes if `maxMemory` is not set."""
         self.available = 0
         """Bytes that the process may use, 0 if unknown."""
         self._core = core
@@ -76,7 +77,7 @@ class Admission:
         self._warn(self._level(conn.origin))
 
     def gone(self, conn: RouterConnection) -> None:
-        """A transport has ended."""
+        """The transport of a connection has ended: stop counting the connection."""
         self._unique.gone(conn)
         there = self._open.get(conn.origin)
         if there is None or conn not in there:
@@ -104,7 +105,8 @@ class Admission:
         return f"listener {conn.origin} has {level.maximum} connections (maxConnections)"
 
     def _level(self, listener: str, refusing: bool = False) -> Level:
-        """Connections of a listener and their limit, to warn of or, at 100 %, of refusals; maximum 0: no limit."""
+        """Number of open connections of a listener and their maximum (0: no limit). `refusing`: for the log line about
+        refusals, which is due at 100 %; otherwise for the warning before that."""
         most = self._listeners.get(listener, {}).get("maxConnections") or 0
         percent = 100 if refusing else self._policy.policy.warn_at_percent
         key = (listener, "refusing" if refusing else "warning")
@@ -118,8 +120,8 @@ class Admission:
 
     # ---- memory
     def configure(self, attrs: Mapping[str, Any]) -> None:
-        """Apply `maxMemory` of the entity `router`, at the next tick, and the limits for waiting messages, which are
-        parts of it."""
+        """Apply `maxMemory` of the entity `router`, from the next tick on, and the limits for waiting messages, which
+        are fractions of it."""
         configured = attrs.get("maxMemory")
         self.limit = self.default if configured is None else int(configured)
         known = [size for size in (configured, self.available) if size]

@@ -32,7 +32,7 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
     """
     problems: list[Problem] = []
     for entry in config:
-        # line 0: a default entity, whose type may not exist yet
+        # Line 0: a default entity, for whose type this router may have no adapter.
         if not entry.line and entry.type.name not in agent.adapters:
             continue
         try:
@@ -79,7 +79,7 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
 
 
 def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
-    """Settings with the name of a vhost that does not exist. Not checked if names are patterns: one may match."""
+    """Warnings about settings that name an unknown vhost. None if vhost names are patterns, because one may match."""
     policy = _policy(config)
     if policy is None or not policy["enableVhostPolicy"] or policy["enableVhostNamePatterns"]:
         return
@@ -98,7 +98,8 @@ def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
 
 
 def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:
-    """Autolinks and link routes whose connector or listener does not exist; a request may create it later."""
+    """Warnings about autolinks and link routes whose connector or listener does not exist. They are no errors: a
+    management request may create it later."""
     known = {entry.attributes["name"] for entry in config if entry.type.name in ("connector", "listener")}
     for entry in config:
         values = entry.attributes
@@ -110,10 +111,10 @@ def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:
 
 
 def _is_required(name: str, entry: ConfigEntry) -> bool:
-    """Whether the router must not start without the entity, even if the operator configured it.
+    """Whether the router must not start without this entity of the operator.
 
-    A listener with an sslProfile of its own, named after it, or with a tokenProfile stays closed instead: its
-    certificate, or the keys of its tokens, come from a user.
+    Not required: a listener with a tokenProfile, or with its own sslProfile, whose name begins with the listener's.
+    Users provide their token keys and certificates; if these are unusable, only that listener stays closed.
     """
     if entry.type.name == "listener":
         own = str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")

@@ -46,7 +46,7 @@ class ExpiryWarnings:
         self._told: dict[tuple[str, Validity], int] = {}
 
     def due(self, certificate: str, validity: Validity, now: float) -> bool:
-        """Whether to warn now; if so, the warning counts as given. `certificate`: a unique name of the certificate."""
+        """Whether a warning is due; it is then recorded as given. `certificate`: a unique name of the certificate."""
         if now >= validity.end:
             return False
         passed = sum(now >= at for at in validity.warning_times())

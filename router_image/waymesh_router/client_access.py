@@ -60,7 +60,7 @@ MAX_WINDOW = 1 << 24
 
 
 def no_policy() -> Enforcement:
-    """The policy of a router without `policy` and `vhost` entities: their defaults."""
+    """The policy of a router that has no `policy` and `vhost` entities: the defaults of their attributes."""
     return Enforcement(Policy(PatternTree[str]))
 
 
@@ -277,12 +277,12 @@ class _ConnectionAccess:
 
 
 class _LinkPermit:
-    """The permit of one link of a client; implements core's `Permit`. `checks_…`: those of the link, see core."""
+    """The permit of one link of a client; implements core's `Permit`, which explains the attributes `checks_…`."""
 
     def __init__(
         self, client: Client, enforcement: Enforcement, rules: LinkRules | None, router_id: str, sender: bool
     ) -> None:
-        """`sender`: whether the client sends on it."""
+        """`sender`: whether the client sends on the link."""
         self._client = client
         self._enforcement = enforcement
         self._rules = rules
@@ -340,7 +340,7 @@ def _user_ids(user: str) -> frozenset[bytes]:
 
 
 def _limit(conn: RouterConnection, group: Group) -> None:
-    """Set the limits of a group for the open and the begins that the router sends. 0: those of the listener."""
+    """Set the limits for the open and the begins that the router sends; 0: the limit of the listener remains."""
     settings = conn.settings
     if group.max_frame_size:
         settings.max_frame_size = conn.max_frame = max(group.max_frame_size, MIN_MAX_FRAME)
@@ -353,7 +353,7 @@ def _limit(conn: RouterConnection, group: Group) -> None:
 
 
 def _denied(conn: RouterConnection, kind: str, reason: str, carried_out: bool = True, **detail: str) -> Event:
-    """The event of a denial, or of one that a dry run prevented."""
+    """The event of a denial. `carried_out`: False if a dry run prevented it."""
     event = LogEvent.POLICY_DENIED if carried_out else LogEvent.POLICY_WOULD_DENY
     return about(event, conn, kind=kind, reason=reason, **detail)
 

@@ -20,19 +20,19 @@ from waymesh_router.emptying import Emptying
 from waymesh_router.events import Log
 
 PER_TICK = 3
-"""Connections closed in one tick, of which there are four a second."""
+"""Maximum number of connections closed in one tick. There are four ticks a second."""
 AT_ONCE = 8
-"""Connections that are emptied at the same time: messages of other clients may wait for one of them."""
+"""Maximum number of connections emptied at the same time: messages of other clients may wait for their receivers."""
 TRIES = 3
-"""Attempts to empty a connection; after them, it stays."""
+"""Maximum number of attempts to empty a connection. If all fail, it stays open."""
 AGAIN_S = 10.0
 """Time between two attempts for a connection."""
 EXTRA_S = 30.0
 """The time limit for closing connections is one second for each surplus connection, plus this time."""
 SETTLING_S = 10.0
-"""Within this time, clients connect again and the operator reads the numbers of clients."""
+"""Time for the moved clients to connect to other routers, and for the operator to read the new numbers of clients."""
 MANAGER_LINKS = 8
-"""A connection with more links counts as a client's without a look at its links, which may be thousands."""
+"""A connection with more links counts as that of a client; its links, maybe thousands, are not examined."""
 REASON = "moved to another router, which has fewer clients"
 
 
@@ -52,7 +52,7 @@ class ClientShare:
         self._emptying: dict[int, Emptying] = {}
         self._tries: Counter[int] = Counter()
         self._again_at: dict[int, float] = {}
-        """The keys of this and of `_emptying` and `_tries` are the ids of connections."""
+        """As in `_emptying` and `_tries`, the keys are the ids of connections."""
 
     def configure(self, attrs: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
         """Apply the attributes of the entity `router`; `changed`: those whose values are new."""

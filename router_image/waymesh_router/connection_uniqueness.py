@@ -16,7 +16,7 @@ CAPABILITY = "sole-connection-for-container"
 POLICY = "sole-connection-enforcement-policy"
 CLOSE_EXISTING = 1
 FAILED = Symbol("amqp:connection-establishment-failed")
-"""Property of an open that is followed by a close."""
+"""Property of the router's open, if a close that refuses the connection follows at once."""
 
 _TAKEN = {Symbol("invalid-field"): Symbol("container-id")}
 _REPLACED = {Symbol("sole-connection-enforcement"): True}
@@ -43,7 +43,7 @@ class UniqueConnections:
         self._by_container[conn.tenant, remote.container_id] = conn
 
     def gone(self, conn: RouterConnection) -> None:
-        """The transport has ended."""
+        """The transport has ended: its container-id becomes available."""
         container = (conn.tenant, "" if conn.remote is None else conn.remote.container_id)
         if self._by_container.get(container) is conn:
             del self._by_container[container]

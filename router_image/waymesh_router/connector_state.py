@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ConnectorState:
-    """`status`, `text`: connectionStatus and connectionMsg; `failover`: what its server announced."""
+    """`status`, `text`: connectionStatus and connectionMsg; `failover`: targets that the server announced."""
 
     attrs: Mapping[str, Any]
     status: str = "CONNECTING"

@@ -31,10 +31,10 @@ from waymesh_schema.events import LogEvent
 
 NONE, DRAINING, DRAINED = "none", "draining", "drained"
 QUIET_S = 0.4
-"""Idle time before the drain ends: other routers need some milliseconds to learn about it."""
+"""The drain ends after this time without deliveries: other routers need some milliseconds to learn about it."""
 REPLY_S = 3.0
-"""Limit for the credit of anonymous senders and of senders to the address of a single client: servers use them to
-reply to open requests."""
+"""Maximum credit of anonymous senders and of senders to the address of a single client during a drain: servers need
+them for replies to open requests."""
 CREDIT_S = 0.5
 """Time for senders to return their credit. Those of python-qpid-proton do not return it; their connection is closed as
 soon as it has no unsettled delivery. Otherwise the sender would continue to send and be refused, and the drain would
@@ -146,8 +146,9 @@ class Drain:
     def _finish(self, why: str, level: str = "notice") -> None:
         """Close the clients' connections; management connections and those that the router opened stay.
 
-        So do connections that opened since the drain began: only management is open to them, and one that attaches
-        another link is closed then. Closed here, a management client could find its connection cut in the handshake.
+        Connections that opened after the drain began also stay: on these, the router accepts only management links and
+        closes the connection at the attach of any other link. Closing them here could interrupt the handshake of a
+        management client.
         """
         self.status = DRAINED
         core = self._core

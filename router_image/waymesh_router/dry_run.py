@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
 Judge = Callable[["RouterLink", bytes, bool], bool]
-"""From link, payload of a delivery's first frame and whether more frames follow: whether policy denies the message."""
+"""Arguments: link, payload of the first frame of a delivery, whether more frames follow. Result: whether policy denies
+the message."""
 
 
 class DryRunPermit:

@@ -1,11 +1,11 @@
 """Empties a client's connection, so that it can be closed while no delivery is in progress.
 
-1. The router withdraws the credit of the client's senders, and keeps back the outcomes of their deliveries: a sender
-   that always has some unsettled messages waits for these. They are written before the connection is closed.
+1. The router withdraws the credit of the client's senders, and delays the outcomes of their deliveries: a client that
+   sends as long as few of its messages are unsettled then stops. The outcomes are written before the connection closes.
 2. When no delivery is in progress on the senders, or after SENDERS_S, the receivers get no new deliveries: other
    consumers get them, or they wait at their address. The receivers settle what they have received.
 3. A client may need the outcome of a message that it has sent before it settles one that it has received: if there is
-   no progress, the outcomes are written after all.
+   no progress, the delayed outcomes are written.
 
 Receivers of multicast addresses and of replies are not paused, and connections with routed links are only closed if
 they become empty by themselves. Source: docs/balance.md.
@@ -26,15 +26,16 @@ from waymesh_router.drain import CREDIT_S, grant_again
 SENDERS_S = 1.0
 """Receivers are paused after this time, even if deliveries are in progress on the senders."""
 REPLIES_S = 1.0
-"""After this time without progress, a client whose senders have no delivery in progress gets the kept outcomes."""
+"""After this time without progress, the delayed outcomes are written if no delivery is in progress on the senders."""
 PATIENCE_S = 10.0
 """A connection that is not empty after this time stays open."""
 PROGRESS_S = 3.0
-"""So does one on which nothing is settled for this time: messages wait because its receivers are paused."""
+"""A connection on which nothing is settled for this time also stays open: messages wait because its receivers are
+paused."""
 
 
 class Emptying:
-    """Empties one connection."""
+    """The attempt to empty one connection. Ends with `close` or, if the connection stays open, with `end`."""
 
     def __init__(self, conn: RouterConnection, now: float) -> None:
         self.conn = conn
@@ -65,11 +66,11 @@ class Emptying:
         return False
 
     def hopeless(self, now: float) -> bool:
-        """Whether to give up."""
+        """Whether the time limit of the attempt is exceeded, or that for progress."""
         return now - self._since >= PATIENCE_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
 
     def _hold_back(self, now: float, senders_rest: bool) -> None:
-        """Pause the receivers when it is time, and write the outcomes if there is no progress then."""
+        """Pause the receivers when step 2 begins, then write the delayed outcomes if there is no progress."""
         if self._paused_at == math.inf:
             if not senders_rest and now - self._since < SENDERS_S:
                 return
@@ -81,7 +82,7 @@ class Emptying:
             self._send_outcomes()
 
     def close(self, reason: str) -> None:
-        """Close the connection, which is empty."""
+        """Write the delayed outcomes and close the connection. `at_rest` must have returned True."""
         self._send_outcomes()
         hang_up(self.conn, reason)
 

@@ -33,7 +33,7 @@ class EventLog(TelemetryHooks):
         self._attached: set[int] = set()
 
     def started(self, router_id: str, mode: str) -> None:
-        """The router serves its clients."""
+        """The router has started and serves clients."""
         event = Event(LogEvent.ROUTER_STARTED, {"router": router_id})
         self._log("ROUTER", "notice", f"Router {router_id} started, mode {mode}", event)
 

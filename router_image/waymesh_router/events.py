@@ -22,8 +22,8 @@ _WORD = re.compile(r"[\w.:;@/%*+\[\]-]+")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`who`: user, host (with the port), listener, connector, router, as far as they are known. `detail`: further
-    values, which are also in the text of the line. No value may be a secret."""
+    """`who`: the peer, by its user, host (with the port), listener, connector and router, as far as known. `detail`:
+    further values, which are also in the text of the line. No value may be a secret."""
 
     kind: LogEvent
     who: Mapping[str, str] = field(default_factory=dict)
@@ -93,4 +93,4 @@ def short(text: str | None) -> str:
 def _value(text: str) -> str:
     if _WORD.fullmatch(text):
         return text
-    return json.dumps(text, ensure_ascii=not text.isprintable()).replace("[", r"\u005b")  # no other begin of an event
+    return json.dumps(text, ensure_ascii=not text.isprintable()).replace("[", r"\u005b")  # not taken for an event

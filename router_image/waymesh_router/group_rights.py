@@ -1,4 +1,4 @@
-"""The management right of each client: decided by its listener and its user group, again when policy changes."""
+"""The management right of each client. Its listener and its user group determine it, also after a policy change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = {number: name for name, number in MANAGEMENT_RIGHTS.items()}
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What decides without the group: the right set at the listener, None if not set, and the default."""
+    """What else the right depends on: the right set at the listener (None: not set) and the default."""
 
     client: Client
     listener: str | None
@@ -37,13 +37,13 @@ class GroupRights:
         enforcement.on_replaced = self._decide_all
 
     def opened(self, conn: RouterConnection, client: Client) -> None:
-        """A client of a group was accepted. Until now, it has the right of its listener."""
+        """A client of a group was accepted: decide its right, which is that of its listener until now."""
         listener = None if conn.management == UNDECIDED_MANAGEMENT else _NAMES[conn.management]
         self._given[conn] = given = _Given(client, listener, _NAMES[default_management(conn)])
         self._set(conn, self._right(given))
 
     def closed(self, conn: RouterConnection) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
         self._given.pop(conn, None)
 
     def limits(self, conn: RouterConnection) -> bool:
@@ -52,7 +52,7 @@ class GroupRights:
         return given is not None and conn.management < MANAGEMENT_RIGHTS[given.listener or given.default]
 
     def _decide_all(self) -> None:
-        """Policy has changed: decide the rights of all connections again."""
+        """Policy has changed: recompute the rights of all connections."""
         for conn, given in list(self._given.items()):
             self._set(conn, self._right(given))
 
@@ -79,6 +79,6 @@ def _limit(link: RouterLink) -> None:
     writes = conn.management == WRITE_MANAGEMENT
     if link.anonymous:
         link.checks_management = not writes
-        link.seen_address = None  # was looked up with the former right
+        link.seen_address = None  # its cached look-up was made with the former right
     elif link.is_sender and not writes and link.address is not None and key_name(link.address.key) == MANAGEMENT:
         link.detach(UNAUTHORIZED_ACCESS, REFUSED)  # it would receive requests of others

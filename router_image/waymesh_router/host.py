@@ -67,7 +67,7 @@ class Users(Protocol):
         """The users of a listener: those of its usersFile, else of the router. None: password logins are impossible."""
 
     def refused(self) -> int:
-        """Number of invalid lines."""
+        """Number of invalid lines in the files in use."""
 
 
 class AuthServices(Protocol):
@@ -114,7 +114,7 @@ class Host(Protocol):
         """Stop a listener; connections that it accepted stay open."""
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
-        """Keep a connection up."""
+        """Start a connector, which opens its connection again after a loss."""
 
     def set_failover(self, name: str, targets: list[Target]) -> None:
         """Set alternative targets for a connector whose peer is unreachable."""
@@ -150,10 +150,10 @@ class Host(Protocol):
         """Run `work` outside the event loop, then pass its result to `conn.resume`; False: the queue is full."""
 
     def numeric_addresses(self, names: Collection[str]) -> Addresses:
-        """Addresses of host names, looked up before the router runs; waits for them for a limited time."""
+        """Addresses of host names. Blocks, for a limited time; only for use before the event loop runs."""
 
     def look_up(self, names: Collection[str], done: Callable[[Addresses], None]) -> None:
-        """The same while the router runs: calls `done` later, within a short time."""
+        """Look up host names without blocking: calls `done` with their addresses later, within a short time."""
 
     def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         """Write a log line."""

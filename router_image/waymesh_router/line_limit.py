@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MOST_LINES = 100
-"""Maximum number of lines about one host in a window: enough to see what it tries."""
+"""Maximum number of lines about one host in a window: enough to see what the host tries."""
 WINDOW_S = 60.0
 MOST_HOSTS = 1000
 """Maximum number of hosts with limits of their own; further ones share one limit."""
@@ -20,7 +20,7 @@ class _Window:
 
 
 class LineLimit:
-    """Counts lines by host, in a window that begins with the first line about it. Times are in seconds."""
+    """Counts lines by host, in a window that begins with the first line about the host. Times are in seconds."""
 
     def __init__(self, most: int = MOST_LINES, window_s: float = WINDOW_S, most_hosts: int = MOST_HOSTS) -> None:
         self._most = most
@@ -41,12 +41,12 @@ class LineLimit:
         return True
 
     def ended(self, now: float) -> list[tuple[str, int]]:
-        """Hosts whose window has ended with lines left out, and the number of these. Must be called every few seconds.
-        If the clock was set back, all windows end."""
+        """End the windows that are over; returns each host with lines left out, and their number. Must be called every
+        few seconds. After the clock was set back, all windows end."""
         over = [host for host, one in self._windows.items() if not 0 <= now - one.since < self._window_s]
         return [(host, left_out) for host in over if (left_out := self._windows.pop(host).left_out)]
 
     def end(self) -> list[tuple[str, int]]:
-        """The same for all hosts at once."""
+        """End all windows at once; returns the same as `ended`."""
         windows, self._windows = self._windows, {}
         return [(host, one.left_out) for host, one in windows.items() if one.left_out]

@@ -1,4 +1,4 @@
-"""What policy checks of a client's attach."""
+"""Converts the attach of a client to the request that policy checks."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def link_request(attach: Attach, router_id: str, management: bool) -> LinkReques
 
 
 def forms_of(text: str) -> tuple[str, ...]:
-    """The forms in which this router and each router on the path, which removes a scheme or a slash, read an address.
+    """The forms of an address on its path: each router, beginning with this one, removes a scheme or a slash.
 
-    Empty if there are too many.
+    Empty if there are more than _MOST_FORMS.
     """
     forms = [bare_address(text)]
     while (further := bare_address(forms[-1])) != forms[-1]:

@@ -19,7 +19,7 @@ Attributes = Mapping[str, Any]
 
 
 class LoginExpiry:
-    """The open connections of clients and other routers whose login has an end."""
+    """Checks the open connections of clients and other routers whose login expires."""
 
     def __init__(self, host: Host, listeners: Mapping[str, Attributes]) -> None:
         """`listeners`: attributes by name."""
@@ -62,8 +62,8 @@ class LoginExpiry:
                 self._next = min(self._next, conn.expires_at, self._check_expiry(conn, certificate, now))
 
     def _certificate(self, conn: RouterConnection) -> PeerCertificate | None:
-        """The certificate whose expiry ends the connection, None without one. Of a deleted listener, the last
-        attributes count."""
+        """The certificate whose expiry ends the connection, if any. For a deleted listener, its last attributes
+        apply."""
         attrs = self._listeners.get(conn.origin, self._connections[conn])
         certificate: PeerCertificate | None = conn.peer.certificate
         return certificate if attrs.get("recheckPeers") else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waymesh_router.host import Host, Peer
 
 SERVICE_FRAME = 65536
-"""Maximum size of frames of a service: its open may have the permissions of a client."""
+"""Maximum size in bytes of the frames of a service: large, because its open may contain the permissions of a client."""
 
 
 class Logins:
@@ -34,7 +34,8 @@ class Logins:
 
     # ---- listeners
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
-        """Read what a new listener needs. Raises OSError or ValueError if it is missing."""
+        """Check tokenProfile and saslPlugin of a new listener, and read its usersFile. Raises OSError or ValueError if
+        one of them is missing or unusable."""
         self._host.tokens.checker(attrs, {})  # reports an unknown tokenProfile now
         plugin = attrs.get("saslPlugin")
         if plugin and plugin not in self.plugins:
@@ -66,7 +67,7 @@ class Logins:
 
     # ---- connections
     def configure(self, settings: ConnectionSettings, attrs: Mapping[str, Any], peer: Peer) -> None:
-        """Put the SASL settings of a listener into those of a new connection."""
+        """Set the SASL settings of a new connection of a listener."""
         tokens = self._host.tokens.checker(attrs, at(str(attrs.get("name") or ""), peer.host)) if peer.tls else None
         if attrs.get("saslPlugin"):
             service = self._service(attrs)

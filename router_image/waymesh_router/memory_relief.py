@@ -1,7 +1,7 @@
-"""Frees the memory of messages that wait, when holding their senders back is not enough.
+"""Frees the memory of waiting messages when flow control is not enough.
 
-A client that is held may still send what its session windows allow, and each of its links may keep a little beyond the
-budgets (core/forwarding/budget.py). With many sessions and links, this can be more than the memory of the process.
+A client whose sessions are held (core/forwarding/budget.py) may still send what their windows allow, and each of its
+links may exceed the budgets a little. With many sessions and links, this can be more than the memory of the process.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def _kept(conn: RouterConnection) -> int:
 
 
 class MemoryRelief:
-    """Drops the waiting messages of clients that are gone, and disconnects the client with the most waiting bytes.
+    """Drops the waiting messages of disconnected clients, and disconnects the client with the most waiting bytes.
 
-    Unsettled messages are released, or their sender is gone without an outcome. Pre-settled ones are lost, among them
-    the copies of exchanges. Messages that came from other routers and edge routers stay: credit limits them, and they
-    are not this router's clients.
+    Unsettled messages are released; if their client has disconnected, nobody gets an outcome. Pre-settled messages are
+    lost, among them the copies that exchanges made. Messages from other routers and edge routers stay: credit limits
+    them, and those routers are not clients of this one.
     """
 
     def __init__(self, core: Core, log: Log) -> None:
@@ -42,8 +42,8 @@ class MemoryRelief:
         self._next = 0.0
 
     def end_excess(self, now: float) -> None:
-        """Act if the waiting messages exceed the budgets by far. To be called in each turn of the loop in which
-        `Budget.excess` is set: a client must not fill the memory between two ticks."""
+        """Free memory if the waiting messages exceed the budgets by far. Must be called in each turn of the event loop
+        in which `Budget.excess` is set: a client could fill the memory between two ticks."""
         if now < self._next:
             return
         self._next = now + AGAIN_S
@@ -57,7 +57,7 @@ class MemoryRelief:
             self._disconnect(max(clients, key=_kept))
 
     def when_short(self, full: bool) -> None:
-        """Act while memory is high or `full`, see memory_watermark.py: new clients are not served until then.
+        """Free memory while its level is HIGH or, with `full`, FULL (memory_watermark.py); new clients wait for this.
 
         A client is only disconnected if the messages of all clients together exceed the budget of the router or, while
         memory is full, its own messages exceed its budget.
@@ -75,11 +75,11 @@ class MemoryRelief:
         return self._core.connections.values()
 
     def _clients(self) -> list[RouterConnection]:
-        """Clients that are there. What others have left cannot be a reason to disconnect them."""
+        """Connected clients. The messages of disconnected ones are no reason to disconnect another client."""
         return [conn for conn in self._connections() if conn.role not in _ROUTERS and not conn.over and not conn.done]
 
     def _drop_waiting(self, conn: RouterConnection | None) -> None:
-        """Drop the waiting messages of a client; None: of clients that are gone."""
+        """Drop the waiting messages of a client; None: of all disconnected clients."""
         core = self._core
         before = core.budget.kept
         core.interruptions.drop_waiting(conn, list(core.links.values()), list(core.addresses.values()))

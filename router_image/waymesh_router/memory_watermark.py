@@ -1,4 +1,4 @@
-"""Levels of memory use: what a router refuses so that the messages it already has can leave. Pure."""
+"""Levels of memory use. The higher ones refuse new work, so that messages in the router can be delivered. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HIGH_PART = 0.8
 RETURN_PART = 0.05
 """A level ends this fraction of the limit below its start, so that it does not alternate at each check."""
 CONTROL_GROUP_PART = 0.85
-"""The default limit, as a fraction of that of the control group: the kernel kills a process that reaches the latter."""
+"""The default limit, as a fraction of the control group's limit: the kernel kills a process that reaches that one."""
 
 
 def default_limit(control_group: int | None) -> int:

@@ -202,8 +202,8 @@ class Mesh(ControlPlaneHooks):
     def _listen(self, now: float) -> None:
         """Find the neighbours that have sent anything since the last check.
 
-        TCP segments count, too: while TCP repeats a lost segment, which takes seconds on a slow link, later ones
-        arrive.
+        TCP segments count, too: on a slow link it takes seconds to retransmit a lost segment; until then, later
+        segments arrive but cannot be read.
         """
         for conn, before in self._arrived.items():
             arrived = conn.octets_in + conn.unfinished + self._host.segments_in(conn)
@@ -218,7 +218,7 @@ class Mesh(ControlPlaneHooks):
         many = len(effects) > CHANGES_A_TURN
         for effect in effects:
             if (many or self._later) and isinstance(effect, fx.MobileAdd | fx.MobileDel):
-                self._later.append(effect)  # in their order
+                self._later.append(effect)  # changes of addresses must be applied in order
             else:
                 self._apply[type(effect)](effect)
         if self._moved:
@@ -273,9 +273,9 @@ class Mesh(ControlPlaneHooks):
                 self._send_control(neighbour.connection, message)
 
     def _tree(self, ingress: str) -> list[Node]:
-        """The neighbours behind this router on the tree of a router.
+        """The neighbours whose path from the ingress router leads through this router.
 
-        Every router behind this one is reached through a neighbour that is also behind it.
+        These neighbours lead to all routers whose path from the ingress router leads through this router.
         """
         own = ingress == self.core.router_id
         nodes = (connection.node for connection in self._arrived)

@@ -1,4 +1,4 @@
-"""Warns of certificates that expire soon, of those with which the router connects to other routers. Pure."""
+"""Warns before the certificates expire with which the router authenticates itself to other routers. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLES = ("inter-router", "edge")
 
 
 class OwnCertificates:
-    """The certificates of connectors with these roles."""
+    """Checks the certificates of connectors with one of ROLES."""
 
     def __init__(self, host: Host, connectors: Mapping[str, ConnectorState]) -> None:
         """`connectors`: by name."""
@@ -29,7 +29,7 @@ class OwnCertificates:
         self._next = -math.inf
 
     def tick(self, now: float) -> None:
-        """Check them from time to time: files are renewed, connectors are created and deleted."""
+        """Check the certificates every LOOK_S: files are renewed, and connectors are created and deleted."""
         if now < self._next:
             return
         self._next = now + LOOK_S

@@ -33,7 +33,7 @@ class _NoTokens:
     """Accepts no token; used where only the supported mechanisms matter."""
 
     def check(self, token: str) -> Identity | None:
-        """Never accepted."""
+        """Always None."""
         return None
 
 
@@ -119,7 +119,7 @@ def _admits_anybody(
 def relayed_sasl(
     attrs: Mapping[str, Any], service: Service, external_user: str | None, tokens: TokenChecker | None, *, secured: bool
 ) -> RelayedServerExchange:
-    """The same for a listener with saslPlugin: the router checks certificates and tokens, the service all else.
+    """Like `server_sasl`, for a listener with saslPlugin: the service checks all but certificates and tokens.
 
     EXTERNAL is never relayed: the service would see the router's certificate for every client.
     """

@@ -1,4 +1,4 @@
-"""Readiness for clients: configured, connected to other routers, and complete knowledge of the mesh."""
+"""Readiness for clients: the router is configured, connected to other routers, and knows the complete mesh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOME_S = 5.0
 
 
 class Readiness:
-    """Once ready, always ready: problems in the mesh must not take clients away from their router."""
+    """Once ready, the router stays ready: problems in the mesh must not separate clients from their router."""
 
     def __init__(self, now: float) -> None:
         self._started_at = now
@@ -42,7 +42,8 @@ class Readiness:
 
 
 def _connected(connections: Iterable[RouterConnection], neighbours: Container[str]) -> set[str]:
-    """The connectors that lead to neighbours. Of several to one neighbour, only one belongs to its `node`."""
+    """The connectors that lead to neighbours. If several lead to one neighbour, only one has a `node`; the others are
+    recognized by its container-id."""
     return {
         conn.origin
         for conn in connections

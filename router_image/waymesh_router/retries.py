@@ -17,7 +17,7 @@ class Retries:
     """The delays of one connector. Times are in seconds of a monotonic clock."""
 
     def __init__(self, rng: Callable[[], float], now: float) -> None:
-        """`rng()` returns a float in [0, 1): jitter keeps the connectors of many routers out of step."""
+        """`rng()` returns a float in [0, 1): with this jitter, routers do not all retry at the same time."""
         self._rng = rng
         self._away_since = now
         self._connected_at = now

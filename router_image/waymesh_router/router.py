@@ -49,7 +49,7 @@ from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25
-"""Interval of heartbeats and time-outs of connections; none of them needs a finer one."""
+"""Interval in seconds at which heartbeats and time-outs of connections are checked; none needs a shorter one."""
 
 
 class Router:
@@ -141,7 +141,7 @@ class Router:
         return new_connection(settings, attrs, peer, self.core)
 
     def _on_open(self, conn: RouterConnection) -> None:
-        """The peer's open has arrived: refuse unwanted clients, take the failover list of a server."""
+        """The peer's open has arrived: refuse clients by policy and limits, or store a server's failover list."""
         if not conn.settings.client:
             self._access.opened(conn)
             self.admission.opened(conn)
@@ -189,7 +189,7 @@ class Router:
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
     def tick(self, now: float) -> float:
-        """Run timers; called each turn of the loop. Returns the latest time of the next call."""
+        """Run timers. Called in each turn of the event loop; returns when it must be called again at the latest."""
         self.core.now = now
         following = math.inf if self._mesh_part is None else self._mesh_part.run(now)
         if now >= self.next_tick:
@@ -217,7 +217,7 @@ class Router:
 
     # ---- management: the methods of RouterView
     def add_listener(self, attrs: Mapping[str, Any]) -> None:
-        server_list(str(attrs.get("failoverUrls") or ""))  # reports errors now instead of at each client
+        server_list(str(attrs.get("failoverUrls") or ""))  # reports errors now, not when clients connect
         check_listener(attrs, self.mode)
         self.logins.add_listener(attrs)
         self.host.listen(attrs)

@@ -13,7 +13,7 @@ IDENTITY = "authenticated-identity"
 ADDRESSES = "address-authz"
 CAPABILITY = "ADDRESS-AUTHZ"
 MAX_NAME = 255
-"""Characters of a user name."""
+"""Maximum number of characters of a user name."""
 MAX_ADDRESSES = 1000
 
 
@@ -24,7 +24,7 @@ class IdentityError(ValueError):
 def identity_of(properties: Any) -> tuple[str, Permissions | None]:
     """User name and permissions; None if the service leaves permissions to the policy. Raises IdentityError.
 
-    A client without a name has the rights of one that did not authenticate itself.
+    A client without a name has the rights of an unauthenticated client.
     """
     found = {} if properties is None else properties
     if not isinstance(found, Mapping):

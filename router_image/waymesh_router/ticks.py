@@ -53,7 +53,7 @@ class Ticks:
         self._parts = list(parts)
 
     def run(self, now: float) -> None:
-        """Run all of them."""
+        """Run all parts that are due, and the timers of each connection."""
         for part in self._parts:
             part.run(now)
         core = self._core
