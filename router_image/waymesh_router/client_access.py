@@ -277,7 +277,7 @@ class _ConnectionAccess:
 
 
 class _LinkPermit:
-    """The permit of one link of a client; implements core's `Permit`, which explains the attributes `checks_…`."""
+    """The permit of one link of a client; implements core's `Permit`. `checks_…`: as in the link."""
 
     def __init__(
         self, client: Client, enforcement: Enforcement, rules: LinkRules | None, router_id: str, sender: bool

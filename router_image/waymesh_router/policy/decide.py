@@ -22,8 +22,8 @@ OF_LISTENER, OF_ROUTER, OF_VHOST = "listener", "policy", "vhost"
 class Request:
     """A client connection at its open. `user`: authenticated name; `host`: numeric address; `hostname`: of the open.
 
-    `manages`: its listener has `management: write`. The limits of the router do not concern it, so that the router can
-    be managed when clients have taken all connections. `listener`: its name; `listener_rate`: its `connectionRate`.
+    `manages`: its listener has `management: write`. The limits of the router do not apply to it, so that the router can
+    be managed when clients use all allowed connections. `listener`: its name; `listener_rate`: its `connectionRate`.
     `groups`: those in the user's token.
     """
 
@@ -47,7 +47,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An allowed connection; without vhost policy, vhost and group are None and nothing is limited by them.
+    """An allowed connection. While vhost policy is off, vhost and group are None and set no limits.
 
     `would`: the refusal that a dry run prevented. Then vhost and group may be None because none was found.
     """
@@ -68,7 +68,7 @@ def vhost_of(policy: Policy, hostname: str) -> Vhost | None:
 def group_of(vhost: Vhost, user: str, groups: tuple[str, ...] = ()) -> Group | None:
     """The group that lists the user, else the one among `groups`, else `$default` if unknown users are allowed.
 
-    None also if several are among `groups`: a user has one group, and none of them is known to be meant.
+    Also None if `groups` names several groups of the vhost: a user has one group, so the choice would be ambiguous.
     """
     group = vhost.group_of.get(user)
     named = named_groups(vhost, groups)
@@ -85,7 +85,7 @@ def named_groups(vhost: Vhost, groups: tuple[str, ...]) -> list[str]:
 def decide_connection(policy: Policy, request: Request, now_open: OpenConnections, now: float) -> Allowed | Denied:
     """Whether the connection may be opened at the time `now` in seconds; `now_open` does not count it.
 
-    The first refusal that is not in a dry run decides.
+    The result is the first refusal that a dry run does not prevent.
     """
     vhost = vhost_of(policy, request.hostname) if policy.enabled else None
     group = None if vhost is None else group_of(vhost, request.user, request.groups)
@@ -173,7 +173,7 @@ def _over_rate(
 
 
 def rate_of_user(vhost: Vhost, group: Group, user: str) -> tuple[str, Rate | None]:
-    """The rate of the user's connections and the attribute that sets it: the user's own before that of the group."""
+    """The rate for the user's connections, and the attribute that sets it. A rate for the user replaces the group's."""
     if user in vhost.user_connection_rates:
         return "userConnectionRates", vhost.user_connection_rates[user]
     return "connectionRatePerUser", group.connection_rate_per_user
@@ -192,7 +192,8 @@ def count_connection(allowed: Allowed, request: Request, recent: RecentConnectio
 
 
 def max_message_size(policy: Policy, allowed: Allowed, manages: bool = False) -> int:
-    """Bytes: that of the group, else of the vhost, else of the router. 0: no limit. `manages`: see Request."""
+    """`maxMessageSize` in bytes, of the group, else of the vhost, else of the router. 0: no limit. `manages`: see
+    Request."""
     for level in (allowed.group, allowed.vhost):
         if level is not None and level.max_message_size is not None:
             return level.max_message_size

@@ -1,4 +1,4 @@
-"""Applies the policy: holds the settings, tracks open clients and counts. The caller acts on the decisions."""
+"""Applies the policy: stores the settings, tracks open connections, counts denials. Callers carry out the decisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waymesh_router.policy.statistics import Denials, OpenConnections, PolicyCou
 
 @dataclass(slots=True)
 class Client:
-    """An open client connection. It keeps vhost and group by name; None: vhost policy was off when it opened."""
+    """An open client connection. Vhost and group are stored by name; None: vhost policy was off when it opened."""
 
     user: str
     host: str
@@ -62,7 +62,7 @@ class Enforcement:
         self.warnings = LimitWarnings()
 
     def replace(self, policy: Policy) -> None:
-        """New settings, from the next connection, link and management request on. Open connections and links stay."""
+        """Use new settings for later connections, links and management requests. Open connections and links stay."""
         self.policy = policy
         self.on_replaced()
 
@@ -99,7 +99,7 @@ class Enforcement:
         return client, verdict
 
     def closed(self, client: Client) -> None:
-        """The connection is gone. Further calls do nothing."""
+        """The connection has ended. Further calls have no effect."""
         if not client.open:
             return
         client.open = False
@@ -147,7 +147,7 @@ class Enforcement:
         return self._settings_of(client)[1]
 
     def attach(self, client: Client, request: LinkRequest) -> LinkDenied | None:
-        """Decide on a link. One that is allowed, or whose denial is not carried out, counts until `detached`."""
+        """Decide on a link. An allowed one, also if only a dry run prevents its denial, counts until `detached`."""
         denied: LinkDenied | None = None
         if not self.unlimited(client):
             rules = self.rules_of(client)

@@ -1,4 +1,4 @@
-"""Warnings that a maximum number of connections is nearly reached, each given once."""
+"""Warnings that the number of connections approaches a limit, each given once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LimitWarnings:
         self._pace: Arrivals[Key] = Arrivals()
 
     def is_due(self, level: Level, now: float) -> bool:
-        """Whether to warn now that a connection was opened; if so, the warning counts as given."""
+        """Whether to warn after a connection was opened; the warning is then recorded as given."""
         if level.key in self._warned or level.count < _threshold(level):
             return False
         if not self._pace.has_room(level.key, ONCE_A_MINUTE, now):
@@ -61,7 +61,7 @@ class LimitWarnings:
         return True
 
     def fell(self, level: Level) -> None:
-        """A connection was closed. Well below the threshold, the next warning becomes possible."""
+        """A connection was closed. If the number is well below the threshold, another warning may be given."""
         if level.count <= max(_threshold(level) - max(2, level.maximum // 10), 0):
             self._warned.discard(level.key)
 
@@ -76,7 +76,7 @@ def _threshold(level: Level) -> float:
 def levels(
     policy: Policy, place: tuple[Vhost | None, Group | None], names: Key, now_open: OpenConnections
 ) -> Iterator[Level]:
-    """Levels of the limits to which a client counts. `place`: as configured now; `names`: its vhost, user and host."""
+    """Levels of the limits that apply to a client. `place`: as configured now; `names`: its vhost, user and host."""
     vhost, group = place
     percent = policy.warn_at_percent
     yield Level(("router",), "router", "maxConnections", now_open.total, policy.max_connections, percent)

@@ -10,7 +10,7 @@ from waymesh_router.policy.rates import RecentConnections
 
 @dataclass(slots=True)
 class Denials:
-    """Denied requests by kind: numbers since the router started."""
+    """Number of denied requests since the router started, by kind."""
 
     sessions: int = 0
     senders: int = 0
@@ -18,7 +18,7 @@ class Denials:
     dynamic_sources: int = 0
     anonymous_senders: int = 0
     links: int = 0
-    """Links of every kind, including those above."""
+    """Links of all kinds, including those counted above."""
     message_sizes: int = 0
     """Messages larger than maxMessageSize."""
     messages: int = 0

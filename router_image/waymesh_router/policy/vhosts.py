@@ -13,7 +13,7 @@ from waymesh_schema.validate import validate_create
 
 
 class VhostTable:
-    """Vhosts by host name and alias, and by pattern if names are patterns. A `Policy` made from it sees its changes."""
+    """Vhosts by host name and alias, and by pattern if names are patterns. A `Policy` from it shares its changes."""
 
     def __init__(self, tree: NewPatterns, patterns: bool, vhosts: Iterable[Vhost] = ()) -> None:
         """Raises SettingsError."""

@@ -1,4 +1,4 @@
-"""Two routers with one id: decides which of them keeps it and refuses the other.
+"""Two routers with the same id: decides which of them may use it, and refuses the other.
 
 A HELLO with a known id and another instance comes from a router that has started again, or from another router with the
 same id. If the known instance is reachable, the newcomer waits: it is accepted if the known one sends nothing for
@@ -19,10 +19,10 @@ from waymesh_router.routing.requests import Kind, Requests
 from waymesh_router.routing.sequences import OVERTAKEN_S
 from waymesh_router.routing.settings import RoutingSettings
 
-# In this part of helloInterval, messages that a router sent before it was killed still arrive: they do not show that it
-# is alive. After it, the router is asked.
+# Fraction of helloInterval in which messages may arrive that a router sent before it was killed: they do not show that
+# it is alive. After this time, its link state is requested.
 LEFT_OVER = 0.25
-# Pairs of instances that are remembered as logged; further ones are not logged.
+# Maximum number of pairs of instances that are logged; each pair is stored, so that it is logged once.
 MAX_PAIRS = 1000
 
 
@@ -58,7 +58,7 @@ class Claims:
         self._warned: set[tuple[str, frozenset[int]]] = set()
 
     def holds(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> bool:
-        """Whether a HELLO must not be used, at least for now."""
+        """Whether a HELLO must be ignored; `settle` may accept it later."""
         if not self._neighbours.has(link_id):
             return False
         if hello.id == self._settings.router_id:
@@ -77,7 +77,7 @@ class Claims:
         return True
 
     def contradicts(self, message: Ra | Lsu, now: float, out: list[Effect]) -> bool:
-        """Whether a message was sent by another router than the neighbour that has its id."""
+        """Whether a message comes from another router than the neighbour with the same id."""
         if message.id == self._settings.router_id:
             if message.instance != self._settings.instance and now - self._started >= OVERTAKEN_S:
                 self._warn(message.id, self._settings.instance, message.instance, out)
@@ -92,7 +92,7 @@ class Claims:
         admitted = []
         for link_id, claim in list(self._claims.items()):
             if late > self._settings.hello_interval_s:
-                claim.since += late  # this process was stopped; what the known instance has sent waits in a socket
+                claim.since += late  # this process was stopped; messages of the known instance wait in a socket
             if not self._neighbours.has(link_id):
                 del self._claims[link_id]
             elif self._rival(link_id, claim.hello) is None or now >= self._quiet_at(link_id, claim):
@@ -113,7 +113,7 @@ class Claims:
         return None if node is None or not node.up or node.instance == hello.instance else node.instance
 
     def _quiet_at(self, link_id: int, claim: _Claim) -> float:
-        """When the known instance has been silent for long enough."""
+        """The time at which the known instance counts as silent, if nothing arrives from it until then."""
         heard = self._neighbours.last_heard(claim.hello.id, link_id)
         return max(claim.since, heard) + self._settings.hello_interval_s
 
@@ -124,7 +124,7 @@ class Claims:
         return self._settings.hello_interval_s * LEFT_OVER
 
     def _alive(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> None:
-        """A router has been heard: newcomers with its id and another instance are refused."""
+        """A message of a router has arrived: refuse newcomers with its id and another instance."""
         for link_id, claim in list(self._claims.items()):
             newcomer = claim.hello
             if newcomer.id == message.id and newcomer.instance != message.instance and claim.asked:

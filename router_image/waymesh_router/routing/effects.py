@@ -1,4 +1,4 @@
-"""Effects: the actions that the control plane requests. The core applies those of one call in order.
+"""Effects: actions that the control plane requests. Those of one call are applied in order.
 
 The order is such that each effect can be applied on its own: `NodeUp` comes before all effects that name the router;
 the addresses of a router are flushed and all references to it replaced before its `NodeDown`. Only differences are
@@ -87,7 +87,7 @@ class SetCost:
 class SetValidOrigins:
     """Ingress routers whose deliveries this router may forward toward the destination, without this router itself.
 
-    A live view, emitted once when a router becomes reachable. `TopologyChanged` tells when its content may differ.
+    A live view, emitted once when a router becomes reachable. `TopologyChanged` follows when its content may differ.
     """
 
     router_id: str
@@ -120,7 +120,7 @@ class MobileFlush:
 
 @dataclass(frozen=True, slots=True)
 class LinkStateChanged:
-    """Another router's links with their costs are others than before; {}: it has none, has restarted, or is silent."""
+    """The links of another router, or their costs, have changed; {}: it has none, has restarted, or is silent."""
 
     router_id: str
     peers: Mapping[str, int]
@@ -137,7 +137,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class RefuseRouter:
-    """Close this connection: the router at its other end has the id of another one, of the instance `known`."""
+    """Close this connection: the peer uses the id of another router, whose instance is `known`."""
 
     link_id: int
     router_id: str

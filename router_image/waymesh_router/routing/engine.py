@@ -1,7 +1,8 @@
 """The control plane of a router: link and message events in, effects out.
 
-`RoutingEngine` reacts to each event at once; only what could come in storms is spaced, by a named constant with its
-reason. It is independent of connections, encoding and clocks. Source of the protocol: protocol/inter-router.md.
+`RoutingEngine` reacts to each event at once; only messages and computations that could come in storms are spaced, each
+by a named constant with its reason. It is independent of connections, encoding and clocks.
+Source of the protocol: protocol/inter-router.md.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from waymesh_router.routing.topology import Topology
 
 # An RA is sent at once after a change, then not again for this time: one RA covers all changes before it.
 RA_SPACING_S = 0.010
-# A flood follows trees that the announced change itself may have broken. A router with a recent change of its own
-# repeats its RA this time after each further change of paths.
+# A flood follows trees that the announced change itself may have broken. Therefore a router whose own links changed
+# recently repeats its RA this time after each further change of paths.
 RA_REPEAT_S = 0.1
 FRESH_S = 2.0
-# If only one end of a link has announced its change, the other end is asked unless its own news arrives in this time.
+# If only one end of a link has announced a change of the link, and the other end does not within this time, the link
+# state of the other end is requested.
 ONE_SIDED_S = 0.02
-# A router that becomes reachable again keeps its recorded state, and is asked if no RA of it arrives in this time. So
-# is one whose RA has a lower sequence than an earlier one: most often it is late, and its successors will say so.
+# If a router becomes reachable again, its recorded state is used; the state is requested if no RA arrives in this time.
+# The delay also applies after an RA with a lower sequence than an earlier one: usually it is late, as later ones show.
 REMEMBERED_S = 0.25
-# Sequences start at the milliseconds of the clock. The instance only tells restarts apart that are at least a second
-# apart; after a faster one, peers would take a reused sequence for one that they have already.
+# Sequences start at the clock's time in milliseconds. The instance only distinguishes restarts that are at least a
+# second apart; after a faster restart, peers would take a reused sequence for a state that they already have.
 SEQUENCE_PER_S = 1000
 
 
@@ -98,7 +100,7 @@ class RoutingEngine:
         if isinstance(message, Hello):
             self._on_hello(link_id, message, now, out)
         elif isinstance(message, Ra | Lsu) and self._claims.contradicts(message, now, out):
-            pass  # not of the router that has this id here
+            pass  # from another router with the id of a known one
         elif isinstance(message, Ra):
             self._on_ra(message, now, out)
         elif isinstance(message, Lsu):
@@ -117,7 +119,7 @@ class RoutingEngine:
     def mobile_added(self, key: str, treatment: int, now: float) -> list[Effect]:
         """An address (key with class, as `M0orders`) became reachable here, or its treatment changed.
 
-        The next `tick` announces it, together with all other changes of the same time.
+        The next `tick` announces it, together with all other changes until then.
         """
         if messages.travels(key):
             self._mobiles.add(key, treatment, now)
@@ -138,9 +140,9 @@ class RoutingEngine:
         return []
 
     def advertise(self, surcharge: int | None, now: float) -> list[Effect]:
-        """Announce the router's links with a higher cost (0: the normal one), or none (None), so that others avoid it.
+        """Announce this router's links with their costs plus `surcharge`, or no links (None), so that others avoid it.
 
-        Its own paths stay: deliveries in transit still arrive, and replies are sent.
+        Its own paths do not change: deliveries in transit still arrive, and replies are sent.
         """
         out: list[Effect] = []
         if surcharge != self._surcharge:
@@ -246,7 +248,7 @@ class RoutingEngine:
             return  # Its table is requested with its link state.
         sequence = node.mobile_seq
         if sequence.is_overtaken(mau.mobile_seq, now):
-            return  # Of two answers, the former can come last; it would undo what the latter told.
+            return  # Two answers can arrive in reverse order: the older one would undo the newer one.
         sequence.note(mau.mobile_seq)
         if take_update(node, mau, now, out):
             self._requests.answered(node.id, Kind.MAR, now, sequence.current)
@@ -255,7 +257,7 @@ class RoutingEngine:
 
     def _on_mar(self, mar: Mar, now: float) -> None:
         self._topology.node(mar.id, now)
-        # A router that is up to date needs no answer; one without any table gets even an empty one.
+        # A router that is up to date needs no answer. One that has no table yet gets the table even if it is empty.
         if mar.have_seq != self._mobiles.seq or mar.have_seq == 0:
             self._requests.want(mar.id, Kind.MAU, now)
 
@@ -368,7 +370,7 @@ class RoutingEngine:
                 self._requests.park(router_id, kind)
             else:
                 out.append(self._request(node, kind))
-                # Dispatch does not answer a MAR if it has no changes: do not repeat it if the RA says so.
+                # Dispatch does not answer a MAR if it has no changes: do not repeat it if the RA shows this.
                 repeat = kind is Kind.LSR or (kind is Kind.MAR and not node.mobile_seq.current)
                 self._requests.sent(router_id, kind, now, repeat)
         self._requests.rearm()

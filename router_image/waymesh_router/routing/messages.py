@@ -20,7 +20,7 @@ OFFERS = "x-waymesh-offers"
 """Key in a MAU that only Waymesh routers know: a map from address keys of link routes to capabilities."""
 NO_ADDRESSES = "x-waymesh-no-addresses"
 """Key in an LSU that only Waymesh routers know: the mobile sequence at which the router had no addresses. It saves the
-requests for empty tables: when a mesh starts, nearly one for each pair of routers."""
+requests for empty tables: when a mesh starts, almost one for each pair of routers."""
 Offers = Mapping[str, Mapping[str, object]]
 
 
@@ -89,7 +89,7 @@ class Mau:
 
 @dataclass(frozen=True, slots=True)
 class Mar:
-    """A router requests the mobile addresses of this router; it has those up to `have_seq`."""
+    """A router requests the mobile addresses of this router; it already has those up to sequence `have_seq`."""
 
     id: str
     have_seq: int

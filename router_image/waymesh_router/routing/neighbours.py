@@ -13,8 +13,8 @@ from waymesh_router.routing.effects import Effect, LogEvent, SendHello
 from waymesh_router.routing.messages import Hello, base_body, seen_list
 from waymesh_router.routing.settings import RoutingSettings
 
-# A HELLO with news is answered at once, which makes a link two-way in one round trip instead of one interval. To avoid
-# a storm between peers with a flapping state, only one such extra HELLO is sent in this time.
+# A HELLO that changes a link is answered at once, which makes the link two-way in one round trip instead of one
+# interval. To avoid a storm between peers with a flapping state, only one such extra HELLO is sent in this time.
 EXTRA_HELLO_SPACING_S = 0.010
 
 
@@ -71,18 +71,18 @@ class Neighbours:
         return link_id in self._links
 
     def instance(self, router_id: str) -> int | None:
-        """The instance of a neighbour; None if the router is none."""
+        """The instance of a neighbour; None if the router is not a neighbour."""
         return next((link.instance for link in self._links.values() if link.peer == router_id and link.two_way), None)
 
     def other_instance(self, link_id: int, hello: Hello) -> int | None:
-        """Another instance of the sender of this HELLO, at another link than the one of the HELLO."""
+        """Another instance with the id of this HELLO's sender, on another link; None if there is none."""
         for link in self._links.values():
             if link.peer == hello.id and link.instance != hello.instance and link.id != link_id:
                 return link.instance
         return None
 
     def last_heard(self, router_id: str, but: int) -> float:
-        """When something was last heard of a router, on other links than `but`; -inf: it has none."""
+        """When the last data of a router arrived on its links other than `but`; -inf if it has no other link."""
         times = [link.heard_at for link in self._links.values() if link.peer == router_id and link.id != but]
         return max(times, default=-math.inf)
 

@@ -28,8 +28,8 @@ class NodeView:
 
 
 class Node:
-    """Record of another router. It is kept without a path until its link state is too old, so that a mesh that was
-    partitioned and heals need not exchange everything again.
+    """Record of another router. If the router is unreachable, it is kept until its link state expires, so that after a
+    partition of the mesh not everything must be exchanged again.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Node:
         self.changed_at = now
         self.instance: int | None = None
         self.version: int | None = None
-        # The instance of its last message, the one before it, and since when that is over.
+        # The instance in its last message, the previous instance, and the time at which the previous one was replaced.
         self.sighting: int | None = None
         self.former: int | None = None
         self.former_since = now
@@ -70,7 +70,7 @@ class Node:
         self.mobile_seq = Sequence()
         self.mobiles: dict[str, int] = {}
         self.offers: dict[str, Mapping[str, object]] = {}
-        # What the core knows of it.
+        # The state that was passed to the core.
         self.up = False
         self.index = 0
         self.link_id: int | None = None
@@ -79,9 +79,9 @@ class Node:
         self.origins: Set[str] = frozenset()
 
     def sighted(self, instance: int, now: float) -> bool:
-        """Record the instance of a message. Returns whether a former instance is back: two routers have this id.
+        """Record the instance of a message. Returns whether a former instance is back: then two routers have this id.
 
-        Other messages of a former instance only arrived late.
+        A message of a former instance shortly after the change has only arrived late.
         """
         if instance == self.sighting:
             return False

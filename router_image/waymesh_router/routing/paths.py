@@ -52,8 +52,8 @@ class Paths:
     """Keeps `routes` up to date with the link states.
 
     Only the tree of this router is computed on each change. The tree of another router matters only when one of its
-    messages arrives here; the part of it behind this router is computed then. All trees at once would cost the memory
-    and time of N Dijkstra runs for each change, also for routers that send nothing.
+    messages arrives here; the part of it behind this router is computed then. To compute all trees at once would
+    cost the memory and time of N Dijkstra runs for each change, also for routers that send nothing.
     """
 
     def __init__(self, router_id: str) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Container
 from enum import Enum
 from heapq import heappop, heappush
 
-# First retry after this time; then doubled each time up to the maximum. A C router answers at once but processes news
-# once a second. When hundreds of routers start together, the last lost request decides when the mesh is complete, so
-# the delay must not be long. Only reachable routers are asked: few requests stay open.
+# Delay of the first retry; it doubles with each retry, up to the maximum. A router of Dispatch answers at once but
+# processes changes once a second. When hundreds of routers start together, the last lost request decides when the mesh
+# is complete, so the delay must not be long. Requests only go to reachable routers, so few of them stay unanswered.
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 1.0
 
@@ -64,8 +64,8 @@ class Requests:
             self._set_due((router_id, kind), request, at)
 
     def answered(self, router_id: str, kind: Kind, now: float, complete: bool) -> None:
-        """An answer arrived. After an incomplete one, the request is due again if there is a newer reason since it
-        was sent (otherwise its retry is).
+        """An answer arrived. If it is incomplete, the request is due now if it was wanted again after it was sent,
+        otherwise at the time of its retry.
         """
         request = self._waiting.get((router_id, kind))
         if request is None:
@@ -103,7 +103,7 @@ class Requests:
         return [key for _, key in sorted(found, key=lambda entry: entry[0])]
 
     def park(self, router_id: str, kind: Kind) -> None:
-        """There is no path: keep the message until `release`."""
+        """There is no path: the message waits for `release`."""
         self._waiting[router_id, kind].due = math.inf
 
     def sent(self, router_id: str, kind: Kind, now: float, repeat: bool) -> None:

@@ -1,33 +1,33 @@
-"""Sequences of what routers announce, and which messages are older than what is known."""
+"""Sequence numbers of the state that other routers announce. They show which messages are outdated."""
 
 from __future__ import annotations
 
 import math
 
-# Messages that others have overtaken arrive within this time.
+# Messages that later ones have overtaken arrive within this time.
 OVERTAKEN_S = 1.0
 
 
 class Sequence:
-    """The sequence of one part of another router's state: of its link state, or of its addresses.
+    """The sequence numbers of one part of another router's state: its link state or its mobile addresses.
 
     In a changing mesh, a message can arrive after its successors, over a longer path. Therefore a lower sequence than
-    the highest one counts only if RAs have had it for some time: the router restarted within one second of its clock.
+    the highest one is only valid if RAs have had it for some time: then the router has restarted within one second.
     """
 
     __slots__ = ("_lower", "_lower_since", "announced", "known")
 
     def __init__(self) -> None:
-        # That of the recorded state; 0: none is recorded.
+        # The sequence of the recorded state; 0: no state is recorded.
         self.known = 0
-        # The highest one in a message; None: not announced.
+        # The highest sequence in a message; None: no message had one.
         self.announced: int | None = None
-        # The one in the last RA if it is lower than the highest, and since when RAs have been lower; inf: they are not.
+        # The sequence in the last RA if it is lower than `announced`, and the time of the first such RA (inf: none).
         self._lower = 0
         self._lower_since = math.inf
 
     def announce(self, seq: int, now: float) -> None:
-        """An RA has this sequence."""
+        """Process the sequence in an RA."""
         if self.announced is None or seq >= self.announced:
             self._set_announced(seq)
         else:
@@ -35,12 +35,12 @@ class Sequence:
             self._lower_since = min(self._lower_since, now)
 
     def note(self, seq: int) -> None:
-        """A message other than an RA has this sequence."""
+        """Process the sequence in a message other than an RA."""
         if self.announced is None or seq > self.announced:
             self._set_announced(seq)
 
     def record(self, seq: int, now: float) -> None:
-        """The state with this sequence, as the router sent it as a whole, is recorded."""
+        """A complete state with this sequence was received and recorded."""
         self.known = seq
         if self.announced is None or seq >= self.announced or self._is_restart(seq, now):
             self._set_announced(seq)
@@ -56,12 +56,12 @@ class Sequence:
 
     @property
     def certain(self) -> int:
-        """The known one, 0 in doubt: a request with 0 is answered, whatever the router has."""
+        """`known`, or 0 if it is doubtful: a router always answers a request with 0."""
         return 0 if self.doubtful else self.known
 
     @property
     def current(self) -> bool:
-        """Whether the recorded state is the announced one, without doubt."""
+        """Whether the recorded state is certainly the announced one."""
         return self.known == self.announced and not self.doubtful
 
     def _set_announced(self, seq: int) -> None:

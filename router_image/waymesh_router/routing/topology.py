@@ -25,9 +25,9 @@ from waymesh_router.routing.nodes import Node, NodeView
 from waymesh_router.routing.paths import Paths
 from waymesh_router.routing.settings import RoutingSettings
 
-# Paths are computed at once after a change, then not again for this time per known router. A computation takes some
-# 3 µs a router, and as much again for each router whose messages pass through here. So the spacing doubles while
-# changes continue, up to the factor: from 5 to 80 ms at 200 routers, below a millisecond in a mesh of three.
+# Paths are computed at once after a change, then not again for this time per known router. A computation takes about
+# 3 µs per router, and as much again for each router whose messages pass through this one. So the spacing doubles while
+# changes continue, up to the maximum factor: from 5 to 80 ms at 200 routers, below a millisecond in a mesh of three.
 COMPUTE_SPACING_PER_ROUTER_S = 25e-6
 COMPUTE_SPACING_MAX_FACTOR = 16
 
@@ -108,8 +108,8 @@ class Topology:
         return COMPUTE_SPACING_PER_ROUTER_S * len(self.nodes) * self._spacing_factor
 
     def expire(self, now: float, out: list[Effect]) -> list[str]:
-        """Drop link states and records that were not confirmed for remoteLsMaxAge; returns the dropped ids that are
-        still reachable (named by others, but silent) and must be asked again.
+        """Drop link states and records that were not confirmed for remoteLsMaxAge; returns the ids of those routers
+        that are still reachable (by the link states of others) and whose state must be requested again.
         """
         silent = []
         for node in list(self.nodes.values()):
