@@ -1,1 +1,1 @@
-"""Server side of AMQP Management: requests in, replies out. Pure: no input or output happens here."""
+"""Server side of AMQP Management: processes requests and creates replies. Pure, without I/O."""

@@ -29,27 +29,27 @@ class EntityAdapter:
         self.entity_type = entity_type
 
     def rows(self, now: float) -> Iterable[Attributes]:
-        """Every entity with all its attributes, including `name`, `identity` and `type`."""
+        """All entities with all their attributes, including `name`, `identity` and `type`."""
         raise NotImplementedError
 
     def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
-        """Values of the named attributes, None where an entity has none, of entities `start` to `stop`.
+        """Values of the named attributes (None for a missing one) of the entities from index `start` to before `stop`.
 
-        The entities are those that exist now: they may come and go while rows are read.
+        The entities are those that exist at the call, even if others are created or deleted while rows are read.
         """
         rows = list(islice(self.rows(now), start, stop))
         return ([row.get(name) for name in names] for row in rows)
 
     def find(self, key: str, value: str, now: float) -> Attributes | None:
-        """The entity whose `key` ("name" or "identity") is `value`."""
+        """The entity whose `key` ("name" or "identity") is `value`; None if there is none."""
         return next((row for row in self.rows(now) if row.get(key) == value), None)
 
     def create(self, attributes: Attributes) -> str:
-        """Create an entity with validated attributes; returns its identity."""
+        """Create an entity with validated attributes; returns its identity. Raises ManagementError."""
         raise not_allowed(f"{self.entity_type.name} cannot be created")
 
     def update(self, identity: str, attributes: Attributes) -> None:
-        """Change the given (validated) attributes of an entity."""
+        """Change the given (validated) attributes of an entity. Raises ManagementError."""
         raise not_allowed(f"{self.entity_type.name} cannot be updated")
 
     def delete(self, identity: str) -> None:
@@ -62,7 +62,7 @@ class EntityAdapter:
 
 
 class ConfiguredEntities(EntityAdapter):
-    """Entities that are stored as configured.
+    """Configuration entities, whose attributes are stored here.
 
     `on_create(attributes)`, `on_update(attributes, changed)` and `on_delete(attributes)` apply a change; if one raises
     `ManagementError`, nothing is stored. `live(attributes, now)` returns operational attributes when entities are read.

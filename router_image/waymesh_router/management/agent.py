@@ -1,7 +1,7 @@
 """The management agent: AMQP Management (draft 9, with the differences of AMQP Mapping 3.3.5) over entity adapters.
 
-A request goes: message -> `Request` -> operation of the management node, or of the entity it names -> check against the
-schema -> adapter -> reply. An error of any kind becomes a status code of the reply.
+A message is parsed to a `Request`, which calls an operation of the management node or of the named entity. Attributes
+are checked against the schema, then an adapter carries out the operation. Errors become status codes of the reply.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from waymesh_schema.validate import refuse_host_values, renamed, validate_create
 Log = Callable[[str, str], None]
 """Called with a level ("debug", "error") and a text."""
 RecentLog = Callable[["int | None"], Sequence[Sequence[Any]]]
-"""Recent log lines, the last `limit` of them: [module, level, text, file, line, epoch seconds]."""
+"""Returns the last `limit` log lines (None: all): [module, level, text, file, line, seconds since 1970]."""
 
 ForTenant = Callable[[str], Mapping[str, EntityAdapter]]
 """Returns the adapters for a tenant, restricted to its own entities, by short type name."""
@@ -109,7 +109,7 @@ class Agent:
         """Answer a request. A request without reply-to is ignored, as in Dispatch, and None is returned.
 
         `host_values`: the request may name files and environment variables of the router's machine. `later`: called
-        with a long query, whose remaining slices the caller must read; None is returned then, too. `connection`:
+        with a long query, whose remaining slices the caller must read; the result is None then. `connection`:
         identity of the connection that the request arrived on.
         Raises LookUpNeeded if host names must be looked up; the request must be handled again then.
         """
@@ -157,7 +157,7 @@ class Agent:
     def configure(
         self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True, connection: str | None = None
     ) -> str:
-        """Check and create an entity of the configuration; returns its identity. CREATE takes the same path.
+        """Check and create an entity, from the configuration or a CREATE request; returns its identity.
 
         `host_values`: attributes may name files and environment variables of the router's machine. `connection`: value
         of `connectionId`, for types that have it.
@@ -224,7 +224,7 @@ class Agent:
         if kind.name != "vhost" or not of_operator(attributes):
             return
         identity = deny_all(self, attributes)
-        if identity is None:  # another vhost has the name, and keeps it
+        if identity is None:  # another vhost has the name
             self._log("error", f"vhost {attributes['name']} left out: {error}")
             return
         self._log("error", f"vhost {attributes['name']} denies all its clients: {error}")

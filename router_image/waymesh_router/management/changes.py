@@ -37,7 +37,7 @@ def change_report(core: CoreView) -> Changed:
 
 
 def _actor(connection: RouterConnection | None) -> dict[str, str]:
-    """The sender of a request. For one that came through another router, only the neighbour that it came from."""
+    """The client that sent a request. Of a request from another router, only the neighbour is known."""
     if connection is None:
         return {"router": "this"}
     if connection.role == INTER_ROUTER or connection.uplink or connection.edge_router is not None:

@@ -25,9 +25,10 @@ def of_operator(attributes: Mapping[str, Any]) -> bool:
 
 
 def deny_all(agent: Agent, attributes: Mapping[str, Any]) -> str | None:
-    """Create a vhost without groups for those of the host name and the aliases that no other vhost has.
+    """Create a vhost without groups, for the host name and the aliases in the attributes that no other vhost uses.
 
-    The first of these is its host name. Returns its identity; None if there are none, or another vhost has its `name`.
+    The first of these names becomes its host name, the others its aliases. Returns its identity; None if all names are
+    in use, or another vhost has the `name`.
     """
     names = [str(attributes.get("hostname") or ""), *alias_names(str(attributes.get("aliases") or ""))]
     for at, name in enumerate(names):

@@ -37,7 +37,7 @@ _TEXT, _NUMBER, _YES_NO = "a text", "a number", "true or false"
 
 
 class Columns:
-    """The attributes that condition and order use. `names`: in the order in which a row must have their values."""
+    """The attributes that condition and order use. `names`: their names, in the order of the values in a row."""
 
     def __init__(self, known: Iterable[Mapping[str, Attribute]], renamed: Mapping[str, str]) -> None:
         """`known`: the attributes of each queried type; `renamed`: current names by former ones."""
@@ -49,7 +49,7 @@ class Columns:
         self._renamed = renamed
 
     def find(self, place: str, written: str) -> tuple[int, str]:
-        """Column and kind of an attribute. Raises 400."""
+        """Column and kind of an attribute. Raises ManagementError 400."""
         name = self._renamed.get(written, written)
         kinds = self._kinds.get(name)
         if kinds is None:
@@ -78,7 +78,8 @@ def _comparable(value: Any, kind: str) -> Any:
 
 
 def parse_where(text: Any, columns: Columns) -> _Test:
-    """A test of the values of `columns`: True, False, or None where it depends on an absent value. Raises 400."""
+    """A test of the values of `columns`, whose result is None if it depends on an absent value. Raises ManagementError
+    400."""
     return _Parser(_tokens("where", text), columns).whole()
 
 
@@ -203,7 +204,7 @@ class _Parser:
         return _compared(column, kind, lambda value, wanted: value in wanted, values)
 
     def _value(self, name: str, kind: str) -> Any:
-        """Read a value of the attribute's kind. Raises 400."""
+        """Read a value of the attribute's kind. Raises ManagementError 400."""
         found, token = self._tokens[self._at]
         if found == "word" and token in ("TRUE", "FALSE"):
             value: Any = token == "TRUE"
@@ -285,7 +286,7 @@ class Order:
     """The order of rows; `key` returns the sort key of a row."""
 
     def __init__(self, text: Any, columns: Columns) -> None:
-        """Raises 400."""
+        """Raises ManagementError 400."""
         if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
             raise bad_request("'orderBy' must be a string: attributes separated by commas, with ASC or DESC if needed")
         self._parts: list[tuple[int, str, bool]] = []

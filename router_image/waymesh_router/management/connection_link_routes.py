@@ -15,7 +15,7 @@ _SAME = ("pattern", "direction")
 
 
 def connection_link_routes(core: CoreView) -> EntityAdapter:
-    """Their adapter. A link route leads to the connection that created it, and ends with that connection."""
+    """The adapter. A link route leads to the connection that created it, and is deleted with that connection."""
 
     def create(attributes: Attributes) -> None:
         conn = core.connections.get(int(attributes["connectionId"] or 0))

@@ -34,7 +34,7 @@ class LongQueries:
         self._queues.setdefault(connection, deque()).append(query)
 
     def step(self) -> Message | None:
-        """Read one slice for the connection whose turn it is; the reply if that was the last slice."""
+        """Read one slice for the next connection. Returns the reply if it was the last slice of a query, else None."""
         connection, queue = next(iter(self._queues.items()))
         del self._queues[connection]
         if _gone(connection):
@@ -48,5 +48,6 @@ class LongQueries:
 
 
 def _gone(connection: RouterConnection | None) -> bool:
-    """Whether no client waits for replies. Replies to requests from another router can take any path."""
+    """Whether replies are pointless because the client has disconnected. False for a lost connection to another router,
+    through which clients sent requests: their replies can take another path."""
     return connection is not None and connection.over and connection.role != "inter-router"

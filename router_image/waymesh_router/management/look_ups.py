@@ -27,7 +27,7 @@ Start = Callable[[Collection[str], "Callable[[Addresses], None]"], None]
 
 
 class LookUpNeeded(Exception):
-    """A request needs the addresses of these names. Nothing has changed."""
+    """A request needs the addresses of these names. It has changed nothing, and can be repeated with the addresses."""
 
     def __init__(self, names: Collection[str]) -> None:
         super().__init__(f"{', '.join(names)}: not looked up")
@@ -35,14 +35,14 @@ class LookUpNeeded(Exception):
 
 
 class KnownNames:
-    """The addresses of host names that a request, or the configuration, needs; known only while it is executed."""
+    """The addresses of the host names in a request or the configuration, available while it is executed."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, Collection[str] | str] = {}
 
     @contextmanager
     def given(self, addresses: Addresses) -> Iterator[None]:
-        """Make the addresses known within the block."""
+        """Make the addresses available within the `with` block."""
         before, self._known = self._known, addresses
         try:
             yield

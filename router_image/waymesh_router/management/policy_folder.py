@@ -1,4 +1,4 @@
-"""Applies changes of the vhost files in `policyDir`, from one reading of the folder to the next."""
+"""Applies the changes of the vhost files in `policyDir` between two readings of the folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vhosts = Mapping[str, Mapping[str, Any]]
 """Attributes of vhosts by host name, as read from the files."""
 
 _NOT_ENFORCED: Mapping[str, Any] = {}
-"""Recorded for a vhost that could not be created, so that the next change of the files tries it again."""
+"""Recorded for a vhost that could not be created, so that it is tried again after the next change of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def vhosts_of(entries: Iterable[ConfigEntry]) -> dict[str, Mapping[str, Any]]:
 
 
 class PolicyFolder:
-    """The vhosts of the files as of the last reading. Vhosts from other sources are not changed."""
+    """The vhosts in the files when they were last read. Vhosts from other sources are not changed."""
 
     def __init__(self, agent: Agent, vhosts: Vhosts) -> None:
         """`vhosts`: those read from the files when the router started."""
@@ -70,7 +70,7 @@ class PolicyFolder:
         return lines
 
     def _identities(self) -> dict[str, str]:
-        """Identities, by host name, of the vhosts created from the files, and not of others with the same names."""
+        """Identities, by host name, of the vhosts created from the files, not of others with these names."""
         rows = {row["identity"]: row["hostname"] for row in self._agent.adapters["vhost"].rows(0.0)}
         self._deny_all = {hostname: identity for hostname, identity in self._deny_all.items() if identity in rows}
         made = {hostname: identity for identity, hostname in rows.items() if hostname in self._read}

@@ -106,7 +106,7 @@ class _InOrder:
         """Add a row; `keys`: the values to sort by. Never returns True: the row read last may come first."""
         encoded = bytearray()
         encode_into(encoded, row)
-        self._read += 1  # rows that are equal stay in the order in which they were read
+        self._read += 1  # rows with equal keys stay in the order in which they were read
         insort(self._rows, (self._order.key(keys), self._read, encoded))
         if len(self._rows) > self._most:
             self._rows.pop()
@@ -127,7 +127,7 @@ def without_secrets(kind: EntityType, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _types(kind: EntityType | None, adapters: Sequence[EntityAdapter]) -> list[EntityType]:
-    """The types whose attributes may be named: those that have entities, and the one that was asked for."""
+    """The types whose attributes may be named: those with an adapter or, if there are none, the requested one."""
     return [adapter.entity_type for adapter in adapters] or ([] if kind is None else [kind])
 
 
@@ -142,7 +142,7 @@ def _names(request: Request, kind: EntityType | None, types: Sequence[EntityType
         raise bad_request("'attributeNames' must be a list of strings")
     known = dict.fromkeys(name for one in types for name in one.attributes)
     renamed = _former_names(types)
-    if len(asked) > len(known) + len(renamed):  # each row would have all of them
+    if len(asked) > len(known) + len(renamed):  # each name adds a value to every row
         raise bad_request(f"'attributeNames' has {len(asked)} names, more than there are attributes")
     unknown = [str(name) for name in asked if name not in known and name not in renamed]
     if unknown:

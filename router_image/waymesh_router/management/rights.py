@@ -1,7 +1,7 @@
 """Checks management requests of clients against the management right of their connection.
 
-This includes requests to other routers. They are forwarded as a new message, encoded from the fields checked here, so
-that the other router cannot find another operation in the client's bytes.
+This includes requests to other routers. A checked request is encoded again from the checked fields before it is
+forwarded, so that the other router cannot parse another operation from the client's bytes.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Rights:
         raise forbidden(text)
 
     def allows_reply(self, reply_to: object, link: RouterLink) -> bool:
-        """Whether policy allows the client of the link to have replies sent to an address. Otherwise, the router would
-        send messages for it to addresses that it may not send to."""
+        """Whether policy allows the client of the link to have replies sent to an address. Otherwise, the client
+        could make the router send messages to addresses to which the client may not send."""
         conn: RouterConnection = link.connection  # type: ignore[assignment]
         if link.kind != ENDPOINT or conn.access is None or not isinstance(reply_to, str):
             return True

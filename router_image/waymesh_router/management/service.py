@@ -94,7 +94,7 @@ class ManagementService:
         self._look_ups.carry_out(Task(conn, work, refuse))
 
     def _refuse_or_forward(self, message: Message, link: RouterLink) -> bool:
-        """Refuse a request that the client may not send, forward one to another router; False: it is for this agent."""
+        """Refuse a request that the client may not send, or forward it to another router. False: answer it here."""
         try:
             request = read_request(message)
             self._rights.check(request, link)

@@ -80,7 +80,7 @@ def connection_columns(view: RouterView) -> dict[str, Column]:
         isAuthenticated=lambda c: c.mechanism is not None,
         isEncrypted=lambda c: c.peer.tls,
         enableProtocolTrace=view.traced,
-        sasl=lambda c: None if c.mechanism is None else str(c.mechanism),  # from the wire it is a symbol
+        sasl=lambda c: None if c.mechanism is None else str(c.mechanism),  # a received one is a symbol
         user=lambda c: c.user,
         ssl=lambda c: c.peer.tls,
         sslProto=lambda c: c.peer.tls_proto,
@@ -95,7 +95,7 @@ def connection_columns(view: RouterView) -> dict[str, Column]:
 
 
 def _active(core: CoreView, connection: RouterConnection) -> bool | None:
-    """Whether an edge router uses this one of its connections; None: neither end is an edge router."""
+    """Whether an edge router uses this connection, of all its connections; None: neither end is an edge router."""
     if connection.uplink:
         return core.uplink is not None and connection is core.uplink.active
     edge = connection.edge_router

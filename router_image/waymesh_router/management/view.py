@@ -60,7 +60,7 @@ class SettleTimes(Protocol):
 
 
 class RecordsView(Protocol):
-    """Telemetry. `settled` weights each sampled delivery by the number of deliveries that it represents."""
+    """Telemetry. In `settled`, the weight of a sampled delivery is the number of deliveries that it represents."""
 
     def publish(self) -> None:
         """Record all counters, then publish all records, in the next ticks."""
