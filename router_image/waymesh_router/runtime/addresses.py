@@ -1,4 +1,4 @@
-"""Configured hosts and ports, and their socket addresses."""
+"""Converts configured hosts and ports to socket addresses, and opens listening sockets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]
     sockets: list[socket.socket] = []
     problem: OSError | None = None
     for kind, address in addresses:
-        if sockets and port == 0:  # all addresses of a host use the port that the system chose for the first one
+        if sockets and port == 0:  # the port that the system chose for the first address is used for all
             address = (address[0], sockets[0].getsockname()[1], *address[2:])
         try:
             sockets.append(_bind(kind, address))
@@ -97,7 +97,7 @@ def _bind(kind: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if kind == socket.AF_INET6:  # otherwise :: would also bind the IPv4 port, which has a socket of its own
+        if kind == socket.AF_INET6:  # otherwise :: would also bind the IPv4 port, for which another socket is opened
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
         sock.listen(BACKLOG)

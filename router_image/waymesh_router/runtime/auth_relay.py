@@ -1,4 +1,4 @@
-"""Relays one client's SASL exchange to an authentication service, over a connection of its own."""
+"""Relays the SASL exchange of one client to an authentication service, over a separate connection for each client."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_REASON = 200
 """Maximum length, in characters, of a failure reason in the log."""
 
 Resume = Callable[[Connection, bytes], None]
-"""Resumes a client's connection with these bytes as the answer."""
+"""Resumes the connection of a client, with the bytes to send to it."""
 
 
 class RelayedService(Protocol):
@@ -100,7 +100,7 @@ class Relay:
         self._later(partial(self._forward, frame))
 
     def drop(self) -> None:
-        """The client is gone, or logs in without the service."""
+        """The client has disconnected, or authenticates without the service."""
         self._done = True
         self._later(self._end)
 
@@ -128,11 +128,11 @@ class Relay:
                 io.flush()
 
     def abandon(self) -> None:
-        """An internal error while the socket was handled."""
+        """An internal error while the socket was handled: end the exchange."""
         self._later(partial(self._fail, "internal error, see the log"))
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
-        """The transport is gone."""
+        """The transport to the service has ended."""
         self._close(io)
         self._later(partial(self._fail, reason))
 

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES = 65536
 PART_OF_HANDSHAKE = 0.8
-"""Fraction of a client's time limit for its open: the rest is needed to tell it that the service does not answer."""
+"""Fraction of the time limit for a client's open that the exchange with the service may take. The rest is needed to
+report a failure to the client."""
 
 Log = Callable[[str, str], None]
-"""level, text"""
+"""Writes a log line: level, text."""
 Found = Callable[[list[SocketAddress], str], None]
 
 
@@ -56,7 +57,7 @@ class AuthService:
         self._waiting: list[Found] = []
 
     def look_up(self, found: Found) -> None:
-        """Resolve the host. Names are resolved for each client, in one thread at a time."""
+        """Resolve the host. Names are resolved again for each client, by at most one thread at a time."""
         literal = numeric_address(self.host, self._port, family({}))
         if literal is not None:
             found([literal], "")

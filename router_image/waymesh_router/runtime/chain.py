@@ -1,4 +1,4 @@
-"""Checks whether the currently trusted authorities would still verify the certificate chain of a peer."""
+"""Checks whether the certificate chain of a connected peer would still be verified with the current authorities."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def check(filenames: Sequence[str]) -> int:
     """
     found = read_config(*filenames)
     entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
-    host: Any = CheckHost()  # has all methods that a start needs
+    host: Any = CheckHost()  # has only the methods that a start calls
     router = Router(entries, host, 0.0, random.Random())
     host.users.configure(router.attrs)
     hint = users_hint(router.attrs)
@@ -48,7 +48,7 @@ def check(filenames: Sequence[str]) -> int:
 
 
 class CheckHost:
-    """Checks the arguments of requests without performing them."""
+    """A host that checks the arguments of requests without carrying them out."""
 
     def __init__(self) -> None:
         self._log = Log(lambda: datetime.now(UTC), CheckedOutput)
@@ -76,7 +76,7 @@ class CheckHost:
         configured_targets(str(attrs["name"]), attrs)
 
     def configure_log(self, attrs: Mapping[str, Any]) -> None:
-        """Check levels and output like the log of a router. Raises SchemaError."""
+        """Check levels and output as a running router does. Raises SchemaError."""
         self._log.configure(attrs)
 
     def numeric_addresses(self, names: Collection[str]) -> Addresses:
@@ -129,7 +129,7 @@ def can_append(path: str) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
     except OSError as error:
-        if error.errno != errno.ENXIO:  # a pipe without a reader: a router waits for one
+        if error.errno != errno.ENXIO:  # ENXIO: a pipe without a reader; a router waits for the reader
             raise
 
 

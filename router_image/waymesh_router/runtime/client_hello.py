@@ -21,7 +21,7 @@ MAX_RECORDS = 64
 
 
 def complete(data: bytes) -> bool:
-    """Whether `data` has the whole message or is not a ClientHello: more bytes would not change the result."""
+    """Whether `data` contains the whole message, or is not a ClientHello, so that no more bytes are needed."""
     message = _message(data)
     if message is None or len(data) >= MAX_BYTES:
         return True

@@ -1,4 +1,4 @@
-"""Connectors: keep one outgoing transport up, with back-off, over all addresses and failover targets of the peer."""
+"""Connectors: each maintains one outgoing transport, with back-off, trying all addresses and failover targets."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ class Connector:
         if found is not None:
             self._resolved(self._round, [found], None)
             return
-        # One thread per look-up: one that hangs must not delay other connectors.
+        # Each look-up has its own thread: a slow name server must not delay other connectors.
         threading.Thread(target=self._look_up, args=(self._round, host, port), name="resolver", daemon=True).start()
 
     def _look_up(self, number: int, host: str, port: int) -> None:
-        """Runs in the helper thread."""
+        """Runs in the thread of the look-up."""
         found: list[SocketAddress] = []
         problem: str | None = None
         try:
@@ -154,7 +154,7 @@ class Connector:
     # ---- failures
 
     def _edge(self, step: Callable[[], None]) -> None:
-        """Run a step. An internal error in it counts as a failed attempt: the connector continues."""
+        """Run a step. An internal error in the step counts as a failed attempt, after which the connector retries."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the edge of timers
@@ -162,7 +162,7 @@ class Connector:
             self.abandon()
 
     def abandon(self) -> None:
-        """An internal error in an attempt: it counts as failed."""
+        """An internal error in an attempt: the attempt counts as failed."""
         self._drop()
         self._again()
 

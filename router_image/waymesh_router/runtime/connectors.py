@@ -32,7 +32,7 @@ class Connectors:
         return list(self._by_name.values())
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
-        """Keep a connection up. Raises HostError (an OSError) for invalid attributes."""
+        """Start a connector. Raises HostError (an OSError) for invalid attributes."""
         connector = Connector(self._loop, attrs, self._profiles.of_connector(attrs), self._owner, self._rng)
         self._by_name[connector.name] = connector
         # In the next turn: the router may still be handling the request that created this connector.
@@ -51,7 +51,7 @@ class Connectors:
             self._loop.call_later(0, lambda: self._close_all(connector, f"connector {name} was deleted"))
 
     def retry(self) -> None:
-        """Waiting connectors retry in the next turn, because the caller may still be handling input of another one."""
+        """Waiting connectors retry in the next turn: the caller may still be handling input of another connector."""
         self._loop.call_later(0, self._retry)
 
     def _retry(self) -> None:

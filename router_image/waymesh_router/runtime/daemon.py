@@ -17,7 +17,7 @@ DESCRIPTORS = 16_384
 
 
 def prepare_descriptors() -> None:
-    """Raise the limit of open descriptors to the maximum: each connection needs one, the usual soft limit is 1024.
+    """Raise the limit of open descriptors to the hard limit: each connection needs one; the usual soft limit is 1024.
 
     Also make the kernel enlarge the descriptor table now. While threads run, each doubling of it (at the 64th, 128th …
     connection) would block the loop for 7 to 30 ms.

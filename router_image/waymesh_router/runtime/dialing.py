@@ -14,7 +14,8 @@ from waymesh_router.runtime.tls_io import Handshake
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 CONNECT_S = 2.0
-"""Time limit for TCP: the address of a removed pod does not answer. Long enough to retransmit one lost packet."""
+"""Time limit for the TCP connect, because the address of a removed pod does not answer. Long enough for one
+retransmission of a lost packet."""
 TLS_S = 15.0
 """Time limit for the TLS handshake."""
 
@@ -30,7 +31,7 @@ class Dialer(Protocol):
 
 
 class Try:
-    """`tls`: None for plain TCP; `host`: the expected name in the peer's certificate."""
+    """An attempt. `tls`: None for plain TCP; `host`: the expected name in the peer's certificate."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Try:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Connect. This can fail at once."""
+        """Connect. If this fails at once, `failed` is called before the method returns."""
         kind, address = self.address
         self._limit(CONNECT_S)
         try:
@@ -103,7 +104,7 @@ class Try:
         self._sock = secured
         handshake = Handshake(self._loop, secured, lambda _: self._secured(tls, secured), self._fail)
         self._loop.replace(secured.fileno(), handshake)
-        handshake.on_event(0)  # the client speaks first
+        handshake.on_event(0)  # the client sends the first message
 
     def _secured(self, tls: ConnectorTls, sock: TlsSocket) -> None:
         reason = tls.profile.refused_peer(sock)
@@ -131,7 +132,8 @@ class Try:
 
 
 def _is_own_end(sock: socket.socket) -> bool:
-    """Whether a socket is connected to itself: TCP permits that if nobody listens and the system picks that port."""
+    """Whether a socket is connected to itself. TCP permits this if nobody listens at a local port and the system
+    chooses that port for the outgoing connection."""
     try:
         return bool(sock.getsockname() == sock.getpeername())
     except OSError:  # already closed; the first read reports it

@@ -67,8 +67,8 @@ class ListenerTls:
         return profile.refused_peer(sock) or (refused_name(wanted, sock.tls.getpeercert()) if wanted else None)
 
     def outdated(self, sock: TlsSocket, profile: TlsProfile) -> str | None:
-        """The reason to refuse a client whose handshake began before the last change of the profile, None if there is
-        none: with recheckPeers, the change made the router check the open connections, but this one was not open yet.
+        """The reason to refuse a client whose handshake began before the last change of the profile; None if there is
+        none. With recheckPeers, a change makes the router check all open connections, but not those in a handshake.
         """
         current = not self._attrs.get("recheckPeers") or sock.tls.context is self.context(profile)
         return None if current else "the sslProfile changed during the handshake"

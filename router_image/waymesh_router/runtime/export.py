@@ -31,16 +31,16 @@ class ExporterHost(Protocol):
 
 
 class Incarnation:
-    """State of the process that its exporters share, also after a new configuration: start time and record numbers."""
+    """State that all exporters of the process share, also those of later configurations: start time, record counts."""
 
     def __init__(self) -> None:
         self.boot = time.time_ns() // 1_000_000
         self.tally = Tally()
         self.spool: Spool | None = None
-        """The latest spool."""
+        """The spool that was created last."""
 
     def follow(self, settings: SpoolSettings, log: Callable[[str, str], None]) -> Spool:
-        """Create the spool that follows the latest one."""
+        """Create the next spool, which first finishes the files of the previous one."""
         self.spool = Spool(settings, self.tally, log, self.spool)
         return self.spool
 

@@ -18,7 +18,7 @@ class FrameStream:
         self._seen = 0
         self._size = 0  # of the frame; 0 while its header is incomplete
         self.lost = False
-        """Whether the bytes are not valid frames; nothing more is reported then."""
+        """True after invalid bytes; then nothing more is reported."""
 
     def feed(self, data: bytes | memoryview) -> None:
         """Process the next bytes."""

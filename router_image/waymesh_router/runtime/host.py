@@ -88,7 +88,7 @@ class SocketHost:
         self._stopping, self.lingering = False, Lingering(loop)
 
     def attach(self, router: Router) -> None:
-        """Set the router. Must be called before the loop runs."""
+        """Set the router, before the loop runs."""
         self._router = self._http.router = router
         self._log.on_serious = router.logged
 
@@ -209,14 +209,14 @@ class SocketHost:
     # ---- calls from connections
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
-        """The transport is gone."""
+        """The transport has ended."""
         self._release(io)
         io.sock.close()
         self._report_lost(io, reason)
 
     def finished(self, io: ConnectionIO, reason: str = "closed") -> None:
-        """Both sides have sent everything: wait a while for the peer to close. Closing the socket with unread input
-        would make the kernel reset the connection, and the peer would lose the last bytes (most often an error)."""
+        """Both sides have sent everything: wait for the peer to close, for a limited time. If a socket with unread
+        input is closed, the kernel resets the connection, and the peer loses the last bytes (most often an error)."""
         self._release(io)
         self.lingering.close(io.sock)
         self._report_lost(io, reason)

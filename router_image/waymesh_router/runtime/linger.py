@@ -1,4 +1,4 @@
-"""Closes a transport so that the peer receives the last bytes."""
+"""Closes a transport in such a way that the peer receives the last bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Lingering:
         self._loop = loop
 
     def close(self, sock: Transport) -> None:
-        """Close a socket after its last write, when its peer has had time to read."""
+        """Close a socket after its last write, after a time for its peer to read."""
         if self.count >= MOST:
             sock.close()
             return
@@ -43,7 +43,7 @@ class Linger:
     def __init__(self, loop: Loop, sock: Transport, ended: Callable[[], None] = lambda: None) -> None:
         """`ended` is called when the socket is closed; this can happen at once."""
         self._loop = loop
-        # Further input is discarded without decryption.
+        # Further input is discarded, so it need not be decrypted.
         self._sock = sock.end() if isinstance(sock, TlsSocket) else sock
         self._ended = ended
         self._timer = loop.call_later(LINGER_S, self._end)
@@ -54,8 +54,8 @@ class Linger:
             self._end()
 
     def on_event(self, mask: int) -> None:
-        """Input, or the end of the stream. Reads are limited per turn, so that a peer that keeps sending blocks no
-        others."""
+        """Discard input, or handle the end of the stream. Reads per turn are limited, so that a peer that sends without
+        pause does not block others."""
         try:
             for _ in range(READS_PER_TURN):
                 if not self._sock.recv(READ_BYTES):

@@ -155,7 +155,7 @@ class Log:
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self._limit = LineLimit()
         self.lost = 0
-        """Lines that a sink did not accept."""
+        """Number of lines that a sink did not accept."""
         self.on_serious: Callable[[str, str, str], None] = _ignore
         """Called with module, level and text of each line whose level is in SERIOUS."""
         self._apply(self._settings)
@@ -203,7 +203,7 @@ class Log:
             self.on_serious(module, level, text)
 
     def look(self) -> None:
-        """Log how many lines were left out. Must be called every few seconds."""
+        """Log the number of lines that were left out. Must be called every few seconds."""
         self._log_left_out(self._limit.ended(self._clock().timestamp()))
 
     def _log_left_out(self, left_out: Iterable[tuple[str, int]]) -> None:

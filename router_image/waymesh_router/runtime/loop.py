@@ -36,9 +36,10 @@ CLOSED = EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 FAILED_TURN_S = 0.25
 """Maximum delay of the next turn after an error in a turn."""
 MAX_EVENTS = 1024
-"""Ready descriptors handled in one turn: with more, the first ones would wait long for their answers."""
+"""Maximum number of ready descriptors handled in one turn: with more, the first ones would wait long for their
+answers."""
 LOW_PRIORITY_S = 0.0001
-"""Time in each turn for descriptors with low priority. At least one event is handled."""
+"""Time in each turn for descriptors with low priority; at least one event is handled."""
 
 
 class EventHandler(Protocol):
@@ -75,7 +76,7 @@ class Loop:
         # Seconds since the epoch at start; not affected by later corrections of the system clock.
         self._origin = time.time() - time.monotonic()
         self._epoll = select.epoll()
-        # Polled for one event at a time, epoll reports its descriptors in turn: each moves to the end of the queue.
+        # epoll is asked for one event at a time: then it moves each reported descriptor to the end of its queue.
         self._low = select.epoll()
         self._low_fd = self._low.fileno()
         self._epoll.register(self._low_fd, EPOLLIN)
@@ -171,7 +172,7 @@ class Loop:
             self._guarded("in a call from another thread", self._calls.popleft())
 
     def abandon(self) -> None:
-        """Keep the wake-up descriptor: without it no signal would be handled."""
+        """Do not close the wake-up descriptor: without it, no signal would be handled."""
         self.register(self._wakeup, self)
 
     # ---- running
@@ -264,7 +265,7 @@ class Loop:
             self.on_error(where, error)
 
     def _abandon(self, fd: int, handler: EventHandler, error: Exception) -> None:
-        """A handler raised. Its descriptor is no longer served, because it would raise again in each turn."""
+        """A handler raised an error: stop serving its descriptor, because it would raise again in each turn."""
         self.on_error(f"while {type(handler).__name__} served a descriptor", error)
         if self._handlers.get(fd) is handler:
             self.unregister(fd)

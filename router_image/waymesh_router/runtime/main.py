@@ -1,6 +1,6 @@
 """`waymesh-router`: runs a router from the command line until it is stopped.
 
-There are few imports, and some are deferred on purpose: a router listens within half a second of its start.
+It imports little, and some modules only when they are needed: a router listens within half a second of its start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from waymesh_schema.events import LogEvent
 from waymesh_schema.telemetry import ORDERLY_STOP
 
 VERSION = "0.1.0"
-"""The distribution's version (verified by a test): looking it up would take a tenth of the start time."""
+"""The version of the distribution (verified by a test). Reading the metadata would take a tenth of the start time."""
 WATCH_S = 3.0
 """Interval at which files of certificates and users are checked for changes."""
 GC_THRESHOLDS = (5000, 1 << 30, 1 << 30)

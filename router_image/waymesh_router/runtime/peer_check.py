@@ -1,5 +1,5 @@
-"""Closes open connections whose peers would now be refused: with routers whose certificates are revoked, and those of
-listeners with `recheckPeers`."""
+"""Closes open connections whose peers would now be refused: connections with routers whose certificates are revoked,
+and connections at listeners with `recheckPeers`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PeerCheck:
     def __init__(
         self, profiles: Profiles, listeners: Mapping[str, Listener], connections: Mapping[Any, Any], close: Close
     ) -> None:
-        """`listeners`, `connections`: the host's own mappings, which change."""
+        """`listeners`, `connections`: live mappings of the host."""
         self._profiles = profiles
         self._listeners = listeners
         self._connections = connections
@@ -49,13 +49,13 @@ class PeerCheck:
             self.check()
 
     def check(self) -> None:
-        """Check all connections."""
+        """Check all connections, and close those whose peers would now be refused."""
         self._loads = self._profiles.loads()
         checks: dict[ListenerTls, ListenerCheck] = {}
         for io in list(self._connections.values()):
             endpoint = io.info.endpoint
             if isinstance(endpoint, Listener):
-                # A listener that was deleted and created again applies; one that was only deleted applies as it was.
+                # The current listener of this name or, if it was deleted, the one that accepted the connection.
                 endpoint = self._listeners.get(endpoint.name, endpoint)
             if of_revoked_router(io.sock, endpoint):
                 self._close(io, REVOKED)
@@ -68,7 +68,7 @@ class PeerCheck:
 
 
 class ListenerCheck:
-    """Decides which open connections of a listener would now be refused."""
+    """Decides which open connections of one listener would now be refused."""
 
     def __init__(self, tls: ListenerTls) -> None:
         self._tls = tls
@@ -92,8 +92,8 @@ class ListenerCheck:
         return None if None in reasons else reasons[0]
 
     def _lists_certificate(self, profile: TlsProfile, chain: list[bytes]) -> bool:
-        """Whether the file of trusted certificates has the peer's own (self-signed) certificate. True if the file is
-        unreadable: the certificates loaded before are still in use."""
+        """Whether the file of trusted certificates contains the peer's own (self-signed) certificate. True if the file
+        is unreadable, because the certificates that were loaded before are then still in use."""
         if len(chain) > 1:
             return False
         try:

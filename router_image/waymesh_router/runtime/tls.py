@@ -99,7 +99,7 @@ class TlsProfile:
         return external_user(sock, self.attrs.get("uidFormat"), self._names)
 
     def replace_with(self, other: TlsProfile) -> None:
-        """Take over the attributes and contexts of a profile that was created to replace this one."""
+        """Adopt the attributes and contexts of a profile that was created to replace this one."""
         self.attrs, self._contexts = other.attrs, other._contexts
         self._authorities, self._stamps = other._authorities, other._stamps
         self._names, self._peers, self.validity = other._names, other._peers, other.validity
@@ -176,7 +176,7 @@ class TlsProfile:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if use.server else ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = use.check_hostname
         context.verify_mode = use.verify
-        context.options |= ssl.OP_NO_RENEGOTIATION  # each costs the router more than the client
+        context.options |= ssl.OP_NO_RENEGOTIATION  # a renegotiation costs the router more than the client
         self._limit_protocols(context)
         self._limit_ciphers(context)
         self._load_certificate(context)
@@ -246,7 +246,7 @@ class TlsProfile:
         before = context.cert_store_stats()
         self._load_trust(context, "crlFile", path)
         after = context.cert_store_stats()
-        if after["crl"] == before["crl"] or after["x509"] != before["x509"]:  # certificates in it would be trusted
+        if after["crl"] == before["crl"] or after["x509"] != before["x509"]:  # its certificates would be trusted
             raise ProfileError(f"sslProfile {self.name}: crlFile {path}: must only contain revocation lists")
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
 

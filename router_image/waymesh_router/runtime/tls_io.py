@@ -116,7 +116,7 @@ class FirstBytes:
     """Examines the first bytes of an accepted socket: TLS (directly, or requested by an AMQP header) or plain AMQP.
 
     Must be registered edge-triggered (`MASK`): peeking does not consume input, so epoll would report it repeatedly.
-    `failed("")`: the peer has left without sending anything, as probes do.
+    `failed("")`: the peer disconnected without sending anything, as probes do.
     """
 
     MASK = EPOLLIN | EPOLLRDHUP | select.EPOLLET
@@ -142,7 +142,7 @@ class FirstBytes:
             self._decided(True)
         elif head == AMQP_TLS_HEADER:
             self._sock.recv(len(head))
-            with contextlib.suppress(OSError):  # the handshake reports a peer that is gone
+            with contextlib.suppress(OSError):  # if the peer has disconnected, the handshake reports it
                 self._sock.send(AMQP_TLS_HEADER)
             self._decided(True)
         elif not AMQP_TLS_HEADER.startswith(head):

@@ -1,4 +1,4 @@
-"""TLS on a non-blocking socket, with a bound on the work that a peer can cause in one read."""
+"""TLS on a non-blocking socket, with a limit for the work that a peer can cause in one read."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class TlsSocket:
         """Send close_notify, if the socket accepts it at once; returns the plain socket."""
         with contextlib.suppress(OSError, ValueError):
             self.tls.unwrap()
-        with contextlib.suppress(OSError):  # the peer may be gone
+        with contextlib.suppress(OSError):  # the peer may have disconnected
             self._flush()
         return self._socket
 

@@ -1,4 +1,4 @@
-"""The public keys that verify tokens: read from a file or a URL, and kept for a while if that fails later."""
+"""The public keys that verify tokens, read from a file or a URL. If a later read fails, they stay in use for a time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Source(Protocol):
     """Reads the keys from a file or URL."""
 
     local: bool
-    """Reading is fast, so that changes are checked at each login."""
+    """Whether reading is so fast that changes can be checked at each login."""
     location: str
     """Attribute and value, for messages."""
 
@@ -172,7 +172,7 @@ class Keys:
         return self._source.due(self._clock() - self._tried_at, urgent or self._failing_since is not None)
 
     def refresh(self, urgent: bool = False) -> None:
-        """Read the keys, unless another thread has just done so. A failure is reported; the keys stay for a while."""
+        """Read the keys, unless another thread has just done so. A failure is reported; the old keys stay in use."""
         if not self._lock.acquire(timeout=WAIT_S):
             return
         try:

@@ -59,7 +59,7 @@ class TokenProfile:
         self._reading: threading.Thread | None = None
 
     def look(self) -> None:
-        """Read the keys in a thread if they are due."""
+        """Read the keys in a thread if it is time to read them again."""
         if self.keys.due() and (self._reading is None or not self._reading.is_alive()):
             self._reading = threading.Thread(target=self.keys.refresh, name="token keys", daemon=True)
             self._reading.start()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.loop import Loop
 
 MOST_DELIVERIES = 10_000
-"""Maximum number of multi-frame deliveries that a tap remembers, to tell their later frames from new messages."""
+"""Maximum number of multi-frame deliveries that a tap stores, to distinguish their later frames from new messages."""
 _IN, _OUT = "<-", "->"
 
 
@@ -123,11 +123,11 @@ class Tracing:
         self._later([io].copy)
 
     def forget(self, io: ConnectionIO) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
         self._own.discard(io.conn)
 
     def configured(self, all_of_them: Callable[[], Iterable[ConnectionIO]]) -> None:
-        """The levels of log modules may have changed."""
+        """The levels of log modules may have changed: apply them to all connections."""
         self._later(lambda: list(all_of_them()))
 
     def apply(self, io: ConnectionIO) -> None:

@@ -86,7 +86,7 @@ class UserFiles:
             self._read_again(file)
 
     def look(self) -> None:
-        """Read the files again that have changed."""
+        """Read the changed files again."""
         for file in self._files.values():
             if file.changed():
                 text = f"the users have changed: reading {file.path} again"

@@ -64,7 +64,7 @@ class Workers:
         if start:
             try:
                 threading.Thread(target=self._run, name="sasl", daemon=True).start()
-            except RuntimeError:  # the limit of threads: the next task starts one, which runs this task first
+            except RuntimeError:  # no thread can be started now: the thread for a later task runs this one first
                 with self._lock:
                     self._running -= 1
                 raise

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 READ_BYTES = 16384
 FILE_BYTES = 65536
-"""Maximum number of bytes read from a file at once."""
+"""Maximum number of bytes of a file that are read and written at once."""
 WRITES_PER_TURN = 16
-"""Limited, so that a client that reads a large file fast does not delay the messages of others."""
+"""Maximum number of writes in one turn of the event loop: a client that loads a large file must not delay others."""
 ANSWER_S = 60.0
-"""Time limit for the client to receive the answer."""
+"""Time limit for sending the answer."""
 _NOT_READY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 Respond = Callable[[Request], Answer]

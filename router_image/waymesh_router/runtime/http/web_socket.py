@@ -12,7 +12,7 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
 MOST_IDLE_FRAMES = 256
-"""Maximum number of pings, pongs and empty frames in one read; more would only keep the router busy."""
+"""Maximum number of pings, pongs and empty frames in one read: more would only cost the router CPU time."""
 
 
 class WebSocketStream:

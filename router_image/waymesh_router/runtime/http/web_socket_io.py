@@ -126,7 +126,7 @@ class _StreamOwner:
         self.await_events = owner.await_events
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
-        """The transport has ended, or only the stream: then the peer gets time to read its last frame."""
+        """The transport or only the stream has ended. In the latter case, the peer gets time to read the last frame."""
         assert isinstance(io, WebSocketIO)
         if io.stream.over():
             self._owner.finished(io, reason)
