@@ -84,7 +84,7 @@ class Channel:
         try:
             return self._link(address).call(request)
         except proton.Timeout:
-            # A late reply would use the credit for the next one: connect again.
+            # A late reply would use the credit for the next reply, so the next call needs a new connection.
             self.close()
             raise RequestTimeout(f"no answer from {address} within {self._timeout_s:g} s") from None
         except (proton.LinkException, SendException) as error:
@@ -162,14 +162,14 @@ def _domain(tls: Tls) -> proton.SSLDomain:
         domain.set_trusted_ca_db(tls.ca)
     if not tls.verify:
         domain.set_peer_authentication(proton.SSLDomain.ANONYMOUS_PEER)
-    elif tls.ca is not None or not tls.verify_name:  # without ca, those that the system trusts
+    elif tls.ca is not None or not tls.verify_name:  # without `ca`: the authorities that the system trusts
         mode = proton.SSLDomain.VERIFY_PEER_NAME if tls.verify_name else proton.SSLDomain.VERIFY_PEER
         domain.set_peer_authentication(mode, tls.ca)
     return domain
 
 
 def _reason(error: Exception | str) -> str:
-    """The text of the peer's or proton's condition, or the whole text where there is no condition."""
+    """The description in the condition of the peer or of proton; the whole text if there is no condition."""
     text = str(error)
     condition = _CONDITION.search(text)
     if condition is None:

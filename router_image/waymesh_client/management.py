@@ -28,7 +28,8 @@ _NODE = {"type": "org.amqp.management", "name": "self"}
 
 
 class ManagementClient:
-    """Blocking client of one router's management agent, or through it of another's (`router`, `edge_router`, `at`).
+    """Blocking client of the management agent of a router, or of a router reached through it (`router`, `edge_router`,
+    `at`).
 
     All methods raise `ClientError`: `ConnectionFailed`, `UnusableFile`, `NoRoute`, `RequestTimeout`, `BadReply`,
     `ManagementError`.
@@ -58,7 +59,7 @@ class ManagementClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection (of all clients made with `at`, too)."""
+        """Close the connection, which clients created by `at` share."""
         self._channel.close()
 
     def at(self, router: str) -> ManagementClient:
@@ -76,14 +77,14 @@ class ManagementClient:
         where: str | None = None,
         order_by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Entities of a type (all entities for None) with the named attributes (all for none), in pages.
+        """Entities of a type (None: of all types) with the named attributes (default: all), requested in pages.
 
         `where` and `order_by` are sent as the properties `where` and `orderBy` of the QUERY (docs/management.md).
         """
         more = {name: text for name, text in (("where", where), ("orderBy", order_by)) if text}
         rows: list[dict[str, Any]] = []
         previous: list[Any] = []
-        added = ["identity"] if attributes and "identity" not in attributes else []  # tells equal pages apart
+        added = ["identity"] if attributes and "identity" not in attributes else []  # so that no two pages are equal
         while limit is None or len(rows) < limit:
             count = PAGE if limit is None else min(PAGE, limit - len(rows))
             names, page = self._page(entity_type, [*attributes, *added], len(rows), count, more)
@@ -98,7 +99,7 @@ class ManagementClient:
     def read(
         self, entity_type: str | None = None, *, name: str | None = None, identity: str | None = None
     ) -> dict[str, Any]:
-        """Attributes of one entity."""
+        """Attributes of one entity, given by name or identity."""
         return _map(self.operation("READ", type=long_type(entity_type), name=name, identity=identity))
 
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
@@ -124,7 +125,7 @@ class ManagementClient:
         self.operation("DELETE", type=long_type(entity_type), name=name, identity=identity)
 
     def nodes(self) -> list[str]:
-        """Management addresses of all routers of the network, this one too; empty for a standalone router."""
+        """Management addresses of all routers of the network, including this one; empty for a standalone router."""
         reply = self.node_operation("GET-MGMT-NODES")
         if not isinstance(reply, list):
             raise BadReply("the list of management nodes is not a list")
@@ -135,8 +136,8 @@ class ManagementClient:
         return self.operation(operation, **{**_NODE, **properties})
 
     def operation(self, operation: str, body: Any = None, /, **properties: Any) -> Any:
-        """Call any operation with application properties, whatever their names; None properties are left out. Returns
-        the reply's body."""
+        """Call any operation with application properties of any names, without those that are None. Returns the body of
+        the reply."""
         sent = {name: value for name, value in properties.items() if value is not None}
         message = proton.Message(properties={**sent, "operation": operation}, body={} if body is None else body)
         return _body(self._channel.call(self._address, message))
@@ -160,7 +161,7 @@ class ManagementClient:
 
 
 def management_address(router: str | None, edge_router: str | None = None) -> str:
-    """Address of a router's management agent; None is the router we are connected to (AMQP Mapping 3.3.4.2)."""
+    """Address of a router's management agent; None: of the connected router (AMQP Mapping 3.3.4.2)."""
     if edge_router is not None:
         return f"_edge/{edge_router}/$management"
     return "$management" if router is None else f"_topo/0/{router}/$management"
@@ -195,7 +196,7 @@ def _map(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Values without proton's types for AMQP's many integers and symbols."""
+    """The value with the built-in types of Python in place of proton's types for integers and symbols."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -23,7 +23,7 @@ Operation = Callable[[ManagementClient, "ManageRequest"], None]
 
 
 class UsageError(Exception):
-    """The arguments or standard input are invalid; exit code 2."""
+    """Invalid arguments or standard input. The exit code is 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ManageRequest:
     indent: int = 2
 
     def ids(self, attributes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Identifying properties: options first, then attributes. An identity makes the name unnecessary."""
+        """Identifying properties, from the options or else the attributes. With an identity, the name is omitted."""
         given = attributes or {}
         identity = self.identity or given.get("identity")
         name = self.name or given.get("name")

@@ -1,4 +1,4 @@
-"""The views of `waymesh stat` that show one entity, an attribute a row. The labels are qdstat's."""
+"""The views of `waymesh stat` that show one entity, with one attribute per row. The labels are those of qdstat."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ only the first row."""
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The attributes of the one entity of a type, one a row: label, attribute, format; `below` is shown after it."""
+    """A view of the only entity of a type. Each row has label, attribute, format. `below`: a table shown after it."""
 
     title: str
     entity_type: str

@@ -1,4 +1,4 @@
-"""Tables of `waymesh stat`: the state of a router. The columns are qdstat's (Dispatch book 3.2.1)."""
+"""Tables of `waymesh stat`: the state of a router. The columns are those of qdstat (Dispatch book 3.2.1)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_sheet(view: str) -> bool:
 
 
 def watch(client: ManagementClient, request: StatRequest, seconds: float) -> None:
-    """Show it repeatedly, until Ctrl-C. Raises ClientError."""
+    """Show the requested view every `seconds`, until Ctrl-C. Raises ClientError."""
     try:
         while True:
             text = _shown(client, request)
@@ -102,7 +102,7 @@ def _router_ids(client: ManagementClient) -> list[str]:
 
 
 def _data(client: ManagementClient, request: StatRequest) -> Any:
-    """Unformatted entities or log lines; by view if all are asked for."""
+    """Unformatted entities or log lines; for the view ALL, a map of them by view."""
     if request.view == ALL:
         return {view: _data(client, replace(request, view=view)) for view in _EACH}
     if request.view == "log":
@@ -113,7 +113,7 @@ def _data(client: ManagementClient, request: StatRequest) -> Any:
 
 
 def _sheet_data(client: ManagementClient, sheet: Sheet) -> dict[str, Any]:
-    """The entity; with the rows below it, if there are any, each under its type."""
+    """The entity. If rows are shown below it, a map from type to the entity and to the rows."""
     entity = _entity(client, sheet)
     if sheet.below is None:
         return entity

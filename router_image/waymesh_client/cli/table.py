@@ -13,8 +13,8 @@ _SPACING = 2
 
 
 def format_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table as text, left-aligned, without a final line end. Without rows, only the title. Cells are escaped: names
-    that clients chose may contain terminal control sequences and line ends."""
+    """The table as text, left-aligned, without a final line end; without rows, only the title. Cells are escaped,
+    because names chosen by clients may contain terminal control sequences and line ends."""
     if not rows:
         return title
     rows = [[one_line(cell) for cell in row] for row in rows]

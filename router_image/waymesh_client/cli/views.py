@@ -1,4 +1,4 @@
-"""The tables of `waymesh stat`, one for each entity type. Columns and order are qdstat's (Dispatch book 3.2.1)."""
+"""The tables of `waymesh stat`, one for each entity type. Columns and order are as in qdstat (Dispatch book 3.2.1)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class View:
     empty: str | None = None
     headline: Callable[[Sequence[Row]], str] | None = None
     belongs: Callable[[Row], bool] = lambda row: True
-    """Whether a row is one of the table."""
+    """Whether a row belongs to the table."""
     further: Callable[[Iterable[Row]], Iterable[Table]] = lambda rows: ()
-    """Tables of the same rows to show below."""
+    """Creates further tables of the same rows, which are shown below."""
     hidden: tuple[str, ...] = ()
     """Attributes that only `further` needs."""
 
@@ -58,7 +58,7 @@ class View:
         return [column for column in self.columns if verbose or not column.verbose]
 
     def attributes(self, verbose: bool) -> list[str]:
-        """The attributes to ask for, each once."""
+        """The attributes to request, without duplicates."""
         needed = [name for column in self.shown(verbose) for name in column.needs]
         return list(dict.fromkeys((*needed, *self.hidden)))
 

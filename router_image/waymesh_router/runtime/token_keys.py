@@ -172,7 +172,8 @@ class Keys:
         return self._source.due(self._clock() - self._tried_at, urgent or self._failing_since is not None)
 
     def refresh(self, urgent: bool = False) -> None:
-        """Read the keys, unless another thread has just done so. A failure is reported; the old keys stay in use."""
+        """Read the keys, unless another thread has just done so. A failure is reported; the old keys stay in use for
+        `keep_s`."""
         if not self._lock.acquire(timeout=WAIT_S):
             return
         try:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from waymesh_router.telemetry.exporter import Exporter
 
 BUDGET = 500
-"""Records per slice: a millisecond or two."""
+"""Maximum number of records created in one slice, which takes one or two milliseconds."""
 AS_ONE = 50
-"""Waiting deliveries that take as long to count as a record."""
+"""Number of waiting deliveries whose count takes as long as the creation of one record."""
 SAMPLES = 100
-"""Number of samples recorded in one batch: one by one, the code would not be in the processor's caches."""
+"""Number of samples recorded in one batch. If each were recorded alone, the code would not be in the CPU caches."""
 FLUSH_S = 5.0
 HOURLY_S = 3600.0
 FORMER = 10_000
-"""Removed addresses whose counters are kept, in case they return."""
+"""Maximum number of removed addresses whose counters are stored, in case the addresses are used again."""
 NORMAL = "normal"
 """Role of client connections."""
 QUIET_S = 5.0
@@ -74,7 +74,7 @@ class _Episode:
 
 
 class Collector(TelemetryHooks):
-    """The records of one router."""
+    """Creates the records of one router."""
 
     def __init__(self, view: RouterView, exporter: Exporter, pace: Pace, before: Collector | None = None) -> None:
         """`before`: the previous collector of this router, whose counts continue."""
@@ -102,7 +102,7 @@ class Collector(TelemetryHooks):
 
     # ---- time
     def tick(self, now: float) -> None:
-        """To be called several times a second."""
+        """Create records that are due. Must be called several times a second."""
         self._now = now
         if self._sweep is None and now >= self._due:
             self._due = max(self._due + self._pace.interval_s, now)
@@ -126,12 +126,12 @@ class Collector(TelemetryHooks):
             self._sink.flush()
 
     def publish(self) -> None:
-        """Record all counters, then publish all records: with the next ticks, as many as the counters need."""
+        """Record all counters, then publish all records. This happens in the next ticks, a slice in each."""
         self._publish_asked = True
         self._due = self._now
 
     def finish(self) -> None:
-        """The router stops, or its telemetry: record everything a last time."""
+        """The router or its telemetry ends: record everything a last time, at once, and close the sink."""
         self.record_samples()
         if self._episode is not None:
             self._converged(self._episode)
@@ -193,7 +193,7 @@ class Collector(TelemetryHooks):
 
     def link_detached(self, link: RouterLink) -> None:
         self._links.pop(link.id, None)
-        if link.id in self._attached:  # and was not refused
+        if link.id in self._attached:  # False for a refused link
             self._attached.discard(link.id)
             self._put("link", rows.link_row("detach", link, self._view, self._now, 0))
 
@@ -225,7 +225,7 @@ class Collector(TelemetryHooks):
         self._put("event", (name, severity, about, dict(detail)))
 
     def delivery(self, sample: Sample, outcome: str, now_us: int) -> None:
-        """A sample has an outcome."""
+        """A sampled delivery has an outcome."""
         self._ended.append((sample, outcome, now_us))
         if len(self._ended) >= SAMPLES:
             self.record_samples()
@@ -284,7 +284,7 @@ class Collector(TelemetryHooks):
                 self._put("connection", rows.connection_row("interval", connection, self._now, None))
                 yield
         hourly = self._now >= self._hour_due
-        if hourly:  # repeat what is recorded on change, so that readers need no older files
+        if hourly:  # repeat what is recorded only on a change, so that readers need no older files
             self._hour_due = self._now + HOURLY_S
             self._links, self._addresses, self._nodes = {}, {}, {}
         yield from self._changed_links(list(core.links.values()))

@@ -19,7 +19,7 @@ class Process:
 
 
 class Sink(Protocol):
-    """Takes records."""
+    """Accepts records and publishes them."""
 
     @property
     def seqs(self) -> Mapping[str, int]:
@@ -34,7 +34,7 @@ class Sink(Protocol):
         """Why records cannot be written; "" if they can."""
 
     def put(self, kind: str, ts_us: int, mono_us: int, values: tuple[Any, ...]) -> None:
-        """Take a record, whose values must not change afterwards; never blocks."""
+        """Accept a record, whose values must not change afterwards. Never blocks."""
 
     def flush(self) -> None:
         """Write the records so far."""
