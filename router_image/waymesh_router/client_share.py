@@ -71,16 +71,16 @@ class ClientShare:
 
     @property
     def age_s(self) -> float:
-        """Minimum age of connections to close, which grows with time. Infinite: no share was set."""
+        """Minimum age in seconds of connections to close. It grows as they get older; infinite if no share was set."""
         return self._core.now - self._opened_before
 
     def count(self) -> int:
-        """Connections of clients, without those for management alone."""
+        """Number of client connections, without those that are only used for management."""
         return sum(1 for _ in self._clients())
 
     @property
     def moving(self) -> bool:
-        """Whether clients are being moved, or were recently and may not have connected again yet."""
+        """Whether clients are being moved, or were moved so recently that some may not have connected again."""
         return self._core.now < max(self._ends, self._moved_at + SETTLING_S)
 
     def tick(self, now: float) -> None:
@@ -115,7 +115,7 @@ class ClientShare:
             self._emptying[conn.id] = Emptying(conn, now)
             self._emptying[conn.id].at_rest(now)
         if not (self._emptying or left) and (surplus > 0 or now >= self._moved_at + SETTLING_S):
-            self._ends = now  # all attempts have been made, or no client has connected again
+            self._ends = now  # no attempts are left, or no closed client has returned
 
     def _give_up(self, ids: Iterable[int], grant: bool) -> None:
         for id_ in ids:

@@ -31,16 +31,16 @@ HELLO_ADDRESS = "amqp:/_local/qdhello"
 LISTEN_S = 0.25
 """Interval at which neighbours are checked for incoming data."""
 CHANGES_A_TURN = 25
-"""Changes of other routers' addresses applied in one turn, a tenth of a millisecond of work; the rest follows later."""
+"""Maximum number of address changes of other routers applied in one turn of the event loop: about 0.1 ms of work."""
 MESSAGE_WORK = 100
 """Cost of a control message in its connection's budget, in addition to a quarter of its octets."""
 PROPERTIES = b"\x00\x53\x73"
 NULL = b"\x40"
 CONTENT_CACHE_BYTES = 1000
-"""Control messages up to this size are cached decoded: each neighbour sends the same link state."""
+"""Maximum size of control messages whose decoded content is cached: all neighbours send the same link states."""
 CONTENTS_KEPT = 2048
 DRAIN_SURCHARGE = 1_000_000
-"""Added to the link costs of a draining router: more than any detour, and far from overflowing 32 bits."""
+"""Added to the link costs of a draining router: more than the cost of any detour, but sums of costs fit in 32 bits."""
 
 
 class Mesh(ControlPlaneHooks):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 FIRST_S = 0.05
 SHARE = 0.1
-"""Fraction of the peer's downtime: after a downtime of 5 s, the next try comes within 0.5 s."""
+"""The delay as a fraction of the peer's downtime so far: after 5 s, the next try comes within 0.5 s."""
 LAST_S = 2.0
 """Maximum delay: a peer that is back has its links within 5 s, even if it refuses one try while it starts."""
 STABLE_S = 1.0
-"""A connection that lasted this long was a success. A peer that refuses the router ends it sooner."""
+"""A connection that lasted this long counts as a success. A peer that refuses the router ends it sooner."""
 
 
 class Retries:

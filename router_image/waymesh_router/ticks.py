@@ -16,7 +16,7 @@ LAST_PAUSE_S = 60.0
 """Pause of a part after an error; it doubles with each error, because the next call may fail as well."""
 
 LINKS_A_TURN = 8
-"""Links of a closed connection that are ended in one turn of the loop: about a tenth of a millisecond of work."""
+"""Maximum number of links of a closed connection that are ended in one turn of the event loop: about 0.1 ms of work."""
 
 
 class Part:

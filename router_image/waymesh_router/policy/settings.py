@@ -26,7 +26,8 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Settings of one user group. None: the router-wide value applies; rates are those of the vhost then."""
+    """Settings of one user group. None: the value of the vhost or else of the router applies. For rates, those of the
+    vhost are already filled in."""
 
     name: str
     users: tuple[str, ...]

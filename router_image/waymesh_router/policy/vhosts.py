@@ -58,7 +58,6 @@ class VhostTable:
             raise
 
     def remove(self, vhost: Vhost) -> None:
-        """Remove a vhost of the table."""
         self._give_back(vhost.names)
 
     def _take(self, vhost: Vhost, name: str) -> None:

@@ -67,7 +67,6 @@ class Neighbours:
         self._links.pop(link_id, None)
 
     def has(self, link_id: int) -> bool:
-        """Whether the link exists."""
         return link_id in self._links
 
     def instance(self, router_id: str) -> int | None:

@@ -67,7 +67,7 @@ class AuthService:
             threading.Thread(target=self._look_up, name="resolver", daemon=True).start()
 
     def _look_up(self) -> None:
-        """Runs in the thread."""
+        """Runs in the thread that resolves names."""
         addresses: list[SocketAddress] = []
         problem = ""
         try:

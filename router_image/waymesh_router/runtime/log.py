@@ -215,7 +215,7 @@ class Log:
 
     def configure(self, attributes: Mapping[str, Any]) -> None:
         """Apply the attributes of a `log` entity to their `module`; None selects the value of DEFAULT.
-         Missing attributes keep their value. Raises SchemaError without any change if the expression of levels is
+        Missing attributes keep their value. Raises SchemaError without any change if the expression of levels is
         invalid or the output cannot be opened.
         """
         module = attributes["module"]

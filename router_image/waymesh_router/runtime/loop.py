@@ -158,7 +158,7 @@ class Loop:
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
         """Call `callback` in the loop's thread, soon. Safe in any thread and any signal handler.
-         For signals, `wakeup_fd` must also be passed to `signal.set_wakeup_fd`; otherwise one that arrives just before
+        For signals, `wakeup_fd` must also be passed to `signal.set_wakeup_fd`; otherwise one that arrives just before
         epoll waits would be handled late.
         """
         self._calls.append(callback)

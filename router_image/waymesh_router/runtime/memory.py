@@ -10,7 +10,7 @@ from pathlib import Path
 LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Limits of the control group, version 2 and version 1."""
 TRIM_BYTES = 32 << 20
-"""Memory is trimmed when the waiting bytes have dropped by this many, and by half, since their maximum."""
+"""Memory is trimmed when the waiting bytes are below their maximum by this number, and below half of it."""
 LOOK_S = 1.0
 
 

@@ -75,8 +75,8 @@ class Options:
 
 
 def parse_options(argv: Sequence[str]) -> Options:
-    """The options in `argv`, without the program's name. Of an option that is repeated, except for --config, the last
-    value is used. Raises UsageError.
+    """The options in `argv`, which does not include the program's name. If an option other than --config is repeated,
+    its last value is used. Raises UsageError.
     """
     try:
         given, arguments = getopt.gnu_getopt(list(argv), _SHORT, list(_LONG))

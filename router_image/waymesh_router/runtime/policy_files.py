@@ -39,7 +39,7 @@ class PolicyFiles:
         self._policy = next(entry for entry in entries if entry.type.name == "policy")
         self._place = self._policy.attributes["policyDir"]
         self._folder = PolicyFolder(router.agent, vhosts_of(self._of_folder(entries)))
-        self._seen: Mapping[str, object] | None = None  # None: the first `look` reads the files again
+        self._seen: Mapping[str, object] | None = None  # None: the first look finds changes during the start
         self._reading = self._again = False
 
     def look(self) -> None:

@@ -1,5 +1,5 @@
-"""The files of a spool. A file gets its final name when it is complete. The name follows from the content
-(waymesh_schema): records of one hour, with consecutive sequence numbers.
+"""The files of a spool. A file gets its final name when it is complete. The name describes the content (see
+waymesh_schema): records of one hour, with consecutive sequence numbers.
 
 Disk errors only cause lost records, which are counted. If space is short, samples are removed first.
 """
@@ -211,7 +211,7 @@ class SpoolFiles:
                     raise
 
     def _drop_samples(self) -> bool:
-        """Remove the oldest file of samples, at last the one that is being written; returns whether there was one."""
+        """Remove the oldest file of samples; an unfinished one is removed last. Returns False if there is none."""
         samples = [path for path in self._paths("") if _sampled(path)]
         if samples:
             self._remove(min(samples, key=_age))

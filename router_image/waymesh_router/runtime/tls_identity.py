@@ -17,7 +17,8 @@ from waymesh_router.runtime.errors import ProfileError
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 
 Subject = Sequence[Sequence[tuple[str, str]]]
-"""As `ssl` reports it: relative distinguished names of attribute names and values, most often with one attribute."""
+"""A subject as `ssl` reports it: relative distinguished names, each a sequence of (usually one) attribute name and
+value."""
 
 SHORT_NAMES = {
     "countryName": "C",

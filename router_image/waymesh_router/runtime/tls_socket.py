@@ -13,7 +13,7 @@ RECORD_HEADER = 5
 RECORDS_PER_READ = 64
 """Maximum number of records without data in one read: about 1 ms of key updates."""
 MOST_WITHOUT_DATA = 1024
-"""Maximum number of consecutive records without data: a peer only sends a session ticket or key update at times."""
+"""Maximum number of consecutive records without data: a normal peer seldom sends session tickets or key updates."""
 MAX_UNSENT = 65536
 """Maximum number of unsent bytes that OpenSSL produced, for a peer that sends but does not read."""
 

@@ -22,7 +22,7 @@ class TokenRefused(Exception):
 
 
 class Finder(Protocol):
-    """Finds keys."""
+    """Finds the keys that may have signed a token."""
 
     def find(self, kid: str | None, algorithm: str) -> list[Key]:
         """The keys that may have signed a token."""

@@ -84,7 +84,6 @@ class TokenProfiles:
         profile.look()
 
     def remove(self, name: str) -> None:
-        """Remove a profile."""
         self._profiles.pop(name, None)
         self._workers.pop(name, None)
 
