@@ -1,17 +1,18 @@
 """The event loop: raw epoll, one thread.
 
-Not asyncio: its transports cost 2.4 times the round-trip time of a raw loop. One turn is
+Not asyncio: with its transports, a round trip takes 2.4 times as long as with a raw loop. The steps of a turn:
 
-1. the timers that are due, 2. one `on_event` for each ready descriptor, 3. `turn(now)`, which lets the router act on
-its own deadlines and then writes once to each connection with pending output, 4. for a tenth of a millisecond, events
-of descriptors with low priority: of clients that have not opened yet, or have closed. So even many of them at once do
-not delay the others (docs/decisions/0044).
+1. Run the timers that are due.
+2. Call `on_event` once for each ready descriptor.
+3. Call `turn(now)`, which runs the router's own timers, then writes once to each connection with pending output.
+4. For a tenth of a millisecond, handle descriptors with low priority: those of clients that have not opened yet, or
+   have closed. So even many of them at once do not delay the others (docs/decisions/0044).
 
-An error in a timer, a handler, a call from a thread or the turn itself is reported to `on_error` and affects only that
-one: the loop continues.
+An error in a timer, a handler, a call from a thread or the turn itself is reported to `on_error`; the loop continues
+without the timer, handler or call that raised it.
 
 A timer that is set during a turn runs in a later turn, after the writes of the current one. So code can answer a
-request and close the connection with a timer.
+request, then close the connection by a timer.
 """
 
 from __future__ import annotations
