@@ -89,6 +89,13 @@ def harmless_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+def test_a_manifest_without_a_router_is_reported(stage: Stage) -> None:
+    stage.write("apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {user: alice}\n")
+    command, output = up(stage, once=True)
+    assert command.run() == 0
+    assert "no Router in the manifests: nothing is started until one is added" in output.getvalue()
+
+
 def test_once_comes_up_shows_the_routers_and_stops_them(stage: Stage) -> None:
     command, output = up(stage, once=True)
     assert command.run() == 0

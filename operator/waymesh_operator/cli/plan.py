@@ -49,6 +49,8 @@ def run_plan(options: PlanOptions) -> int:
         print(json.dumps(rows, indent=2))
     else:
         console = make_console(options.no_color)
+        if not plans:
+            console.print("no Router in the manifests: nothing to do")
         for ref, found in plans.items():
             console.print(plan_table(ref, found.actions) if found.actions else f"{ref}: nothing to do")
             for view in found.unresolved:

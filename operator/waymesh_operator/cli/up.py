@@ -118,6 +118,8 @@ class Screen:
 
     def ready(self, supervisor: Supervisor) -> None:
         """Called when the meshes match the manifests: without a terminal, print the table now."""
+        if not supervisor.meshes:
+            self.tell(Event(NOTE, "no Router in the manifests: nothing is started until one is added"))
         if not self._console.is_terminal:
             with self._writing():
                 for mesh in supervisor.meshes:

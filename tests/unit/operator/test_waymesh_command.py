@@ -44,6 +44,12 @@ def test_a_plan_for_nothing_yet(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plan_without_a_router_says_so(tmp_path: Path) -> None:
+    (file := tmp_path / "login.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: login}\n")
+    done = waymesh("plan", "-f", str(file), "--state-dir", str(tmp_path / "state"))
+    assert (done.returncode, done.stdout) == (0, "no Router in the manifests: nothing to do\n")
+
+
 def test_a_plan_as_json_and_with_a_telling_exit_code(tmp_path: Path) -> None:
     done = waymesh("plan", "-f", EXAMPLE, "--state-dir", str(tmp_path), "-o", "json", "--detailed-exitcode")
     assert done.returncode == 2
