@@ -10,10 +10,10 @@ JOBS ?= 3
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 
-.PHONY: help setup venv engine analytics analytics-bucket demo test test-without-cluster test-cluster-to-file test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: engine ## make .venv with waymesh, waymesh-router and the tools, and compile the engine
 
@@ -32,21 +32,14 @@ analytics-bucket: analytics ## add to .venv what `waymesh analyze` needs for s3a
 demo: setup ## three routers, messages across them, one killed; ends by itself
 	@$(BIN)/waymesh demo
 
-test: setup analytics ## lint, every test on the interpreted and on the compiled engine, on Spark, with real brokers and on a real Kubernetes
+test: setup ## lint, every test on the interpreted and on the compiled engine, then those on Spark, with real brokers and on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
-	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then \
-	  $(MAKE) --no-print-directory -j 2 test-without-cluster test-cluster-to-file; \
-	else echo "test: the tests on a real Kubernetes are left out: $$reason"; $(MAKE) --no-print-directory test-without-cluster; fi
-
-test-without-cluster: ## all tests but those on a real Kubernetes
-	@for part in interpreted compiled analytics brokers; do $(MAKE) --no-print-directory test-$$part; done
-
-# Pods start and end while nothing else happens, so these tests leave a third of the CPU time to the others.
-test-cluster-to-file: ## test-cluster, with its output in build/test-cluster.log and shown at the end
-	@mkdir -p build
-	@echo "test: on a real Kubernetes, at the same time; the output follows at the end (now: tail -f build/test-cluster.log)"
-	@status=0; $(MAKE) --no-print-directory test-cluster > build/test-cluster.log 2>&1 || status=$$?; \
-	cat build/test-cluster.log; exit $$status
+	@$(MAKE) --no-print-directory test-interpreted
+	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory test-analytics
+	@$(MAKE) --no-print-directory test-brokers
+	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-cluster; \
+	else echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
 test-interpreted: venv ## every test that needs no broker, Kubernetes or Spark, engine interpreted
 	@echo "test: engine interpreted"
