@@ -17,6 +17,25 @@ from waymesh_schema.loglevels import LOG_MODULES
 
 LINKS = ("router.config.autoLink", "router.config.linkRoute")
 SHORT = {"router.config.address", "connector", "listener", "sslProfile", *LINKS}
+ROUTER = """
+apiVersion: waymesh.io/v1alpha1
+kind: Router
+metadata: {name: mesh}
+spec:
+  size: SIZE
+  drain: {timeoutSeconds: 5}
+"""
+ADDRESS = """---
+apiVersion: waymesh.io/v1alpha1
+kind: Address
+metadata: {name: NAME}
+spec: {routerRef: {name: mesh}, prefix: NAME, distribution: multicast}
+"""
+
+
+def manifest(size: int = 3, *addresses: str) -> str:
+    """A Router `mesh` and Addresses, each with its name as the prefix."""
+    return ROUTER.replace("SIZE", str(size)) + "".join(ADDRESS.replace("NAME", name) for name in addresses)
 
 
 class FakeRouter:

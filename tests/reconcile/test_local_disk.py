@@ -8,27 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from .local_fakes import Stage
+from .local_fakes import Stage, manifest
 
 pytestmark = pytest.mark.engine_independent
-
-MANIFEST = """
-apiVersion: waymesh.io/v1alpha1
-kind: Router
-metadata: {name: mesh}
-spec: {size: 2}
-"""
-ADDRESS = """---
-apiVersion: waymesh.io/v1alpha1
-kind: Address
-metadata: {name: news}
-spec: {routerRef: {name: mesh}, prefix: news, distribution: multicast}
-"""
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(tmp_path, MANIFEST)
+    made = Stage(tmp_path, manifest(2))
     made.settle()
     yield made
     made.supervisor.close()
@@ -49,7 +36,7 @@ def complaints(stage: Stage) -> list[str]:
 
 def test_a_router_is_added_when_its_state_can_be_written(stage: Stage) -> None:
     away = take_away(stage)
-    stage.write(MANIFEST.replace("2", "3"))
+    stage.write(manifest(3))
     stage.step(30)
     assert complaints(stage) == [f"cannot write to {folder(stage)}: No such file or directory"]
     assert stage.ids() == ["mesh-0", "mesh-1"]
@@ -60,9 +47,9 @@ def test_a_router_is_added_when_its_state_can_be_written(stage: Stage) -> None:
 
 
 def test_the_next_error_is_reported_again(stage: Stage) -> None:
-    for size in ("3", "4"):
+    for size in (3, 4):
         away = take_away(stage)
-        stage.write(MANIFEST.replace("2", size))
+        stage.write(manifest(size))
         stage.step(3)
         away.rename(folder(stage))
         stage.settle()
@@ -71,7 +58,7 @@ def test_the_next_error_is_reported_again(stage: Stage) -> None:
 
 def test_a_start_configuration_that_cannot_be_written_is_written_later(stage: Stage) -> None:
     away = take_away(stage)
-    stage.write(MANIFEST + ADDRESS)
+    stage.write(manifest(2, "news"))
     stage.step(3)
     assert any("save the configuration for its next start" in text for text in stage.network.said)
     away.rename(folder(stage))

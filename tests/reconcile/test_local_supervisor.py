@@ -10,28 +10,9 @@ import pytest
 
 from waymesh_operator.errors import LocalError, ManifestError
 
-from .local_fakes import Stage
+from .local_fakes import Stage, manifest
 
 pytestmark = pytest.mark.engine_independent
-
-ROUTER = """
-apiVersion: waymesh.io/v1alpha1
-kind: Router
-metadata: {name: mesh}
-spec:
-  size: SIZE
-  drain: {timeoutSeconds: 5}
-"""
-ADDRESS = """---
-apiVersion: waymesh.io/v1alpha1
-kind: Address
-metadata: {name: NAME}
-spec: {routerRef: {name: mesh}, prefix: NAME, distribution: multicast}
-"""
-
-
-def manifest(size: int = 3, *addresses: str) -> str:
-    return ROUTER.replace("SIZE", str(size)) + "".join(ADDRESS.replace("NAME", name) for name in addresses)
 
 
 @pytest.fixture
