@@ -40,7 +40,7 @@ if not cython.compiled:  # compiled, wire.pxd has these as inline functions
         return memoryview(data)
 
     def to_bytes(b: memoryview, p: int, end: int) -> bytes:
-        """A copy of b[p:end]. Compiled, a call of `bytes` with that slice would copy it by several calls of Python."""
+        """A copy of b[p:end]. In compiled code, `bytes(b[p:end])` would also call the type, which looks up a method."""
         return bytes(b[p:end])
 
     def read_u32(b: memoryview, p: int) -> int:

@@ -240,7 +240,7 @@ class PendingQueue:
         return iter(self.items[self.at :])
 
     def size(self) -> cython.Py_ssize_t:
-        """Like `len`, without a call of Python for compiled code."""
+        """Like `len`, but compiled code calls it directly in C."""
         return len(self.items) - self.at
 
     def append(self, q: Queued) -> None:
