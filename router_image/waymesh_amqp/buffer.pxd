@@ -17,4 +17,4 @@ cdef class OutputBuffer:
     cpdef trim(self)
     cpdef offered(self, Py_ssize_t n)
     cdef Py_ssize_t border(self) except -2
-    cdef hasten(self)
+    cdef move_express_first(self)

@@ -30,7 +30,7 @@ class OutputBuffer:
     def __init__(self) -> None:
         self.off = 0
         self.end = 0
-        self.express = -1  # our channel whose frames `hasten` moves to the front; -1: none
+        self.express = -1  # our channel whose frames `move_express_first` moves to the front; -1: none
         self.edge = 0  # start of a frame, at or before the first unsent frame; -1: unknown until the buffer is empty
         self.fixed = 0  # do not move bytes before this position: the transport may have taken them already
         self.mem = memoryview(b"")
@@ -107,7 +107,7 @@ class OutputBuffer:
             self.edge += HEADER_SIZE if size == HEADER_START else size
         return self.edge
 
-    def hasten(self) -> None:
+    def move_express_first(self) -> None:
         """Move the unsent frames of the `express` channel before those of all others; their order stays."""
         p: cython.Py_ssize_t = self.border()
         size: cython.Py_ssize_t

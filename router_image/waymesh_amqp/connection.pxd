@@ -65,7 +65,7 @@ cdef class Connection(OutputBuffer):
     cdef finish(self)
     cdef over_now(self)
     cpdef bint end_links(self, int count) except -1
-    cpdef gone(self)
+    cpdef links_ended(self)
     cpdef resume(self, bytes answer)
     cdef Session session_at(self, int channel)
     cpdef Session new_session(self)

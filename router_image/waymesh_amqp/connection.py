@@ -185,7 +185,7 @@ class Connection(OutputBuffer):
                     self.hurry = True
         if self.hurry:
             self.hurry = False
-            self.hasten()
+            self.move_express_first()
 
     def flush_outcomes(self) -> None:
         """Write the collected outcomes now, so that later frames do not overtake them."""
@@ -333,13 +333,13 @@ class Connection(OutputBuffer):
         for e in ending:
             session = e
             session.over(self.error)
-        self.gone()
+        self.links_ended()
 
     def end_links(self, count: cython.int) -> cython.bint:
         """Notify the handler of up to `count` links in `lost_links`; True when done, see lost_links.py."""
         return end_some(self, count)
 
-    def gone(self) -> None:
+    def links_ended(self) -> None:
         """All links have ended."""
         self.sessions.clear()
         self.remote_sessions.clear()

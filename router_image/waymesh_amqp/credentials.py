@@ -62,7 +62,7 @@ class Authenticator(ABC):
         """Whether any user can log in with this SCRAM mechanism. If not, it is not offered: clients would select it."""
         return True
 
-    def shape(self, mechanism: str) -> tuple[int, int]:
+    def key_parameters(self, mechanism: str) -> tuple[int, int]:
         """Iterations and salt size to send for users without stored keys: those of most users with stored keys."""
         return DEFAULT_ITERATIONS, DEFAULT_SALT_SIZE
 
@@ -104,7 +104,7 @@ class Authenticator(ABC):
 
     def _stored(self, credential: Credential | None, user: str) -> tuple[str, tuple[str, ScramKeys] | None]:
         """Keys to check a password against, also for users without keys."""
-        noise = self._noise(f"password {user}", 32).hex()
+        noise = self._pseudorandom(f"password {user}", 32).hex()
         if credential is not None:
             for mechanism in SCRAM_MECHANISMS:
                 if mechanism in credential.keys:
@@ -126,10 +126,10 @@ class Authenticator(ABC):
 
     def _made(self, user: str, mechanism: str, password: str | None, derived: bool) -> ScramKeys:
         """Keys for a user without stored keys: of the password, or pseudorandom. `derived`: by PBKDF2, at its cost."""
-        iterations, salt_size = self.shape(mechanism)
-        salt = self._noise(f"{mechanism} salt {prepared(user)}", salt_size)
+        iterations, salt_size = self.key_parameters(mechanism)
+        salt = self._pseudorandom(f"{mechanism} salt {prepared(user)}", salt_size)
         size = SCRAM_MECHANISMS[mechanism]
-        noise = self._noise(f"{mechanism} keys {prepared(user)}", 2 * size)
+        noise = self._pseudorandom(f"{mechanism} keys {prepared(user)}", 2 * size)
         if derived:
             from waymesh_amqp.scram import ScramError, derive
 
@@ -141,7 +141,7 @@ class Authenticator(ABC):
                 return keys
         return ScramKeys(iterations, salt, noise[:size], noise[size:])
 
-    def _noise(self, label: str, size: int) -> bytes:
+    def _pseudorandom(self, label: str, size: int) -> bytes:
         """Pseudorandom bytes, keyed with the secret."""
         parts = b"".join(
             hmac.digest(self.secret, f"{index} {label}".encode(), "sha512") for index in range(-(-size // 64))

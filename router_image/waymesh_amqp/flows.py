@@ -168,7 +168,7 @@ def write_flow(session: Session, link: Link | None) -> None:
         session.window_end = end
     session.window_due = False
     if link is not None and link.told is not None:
-        session.send_frame(told_flow(session, link))
+        session.send_frame(reported_flow(session, link))
         return
     conn: Connection = session.connection
     conn.reserve(64)
@@ -200,7 +200,7 @@ def write_flow(session: Session, link: Link | None) -> None:
     conn.end = p + size
 
 
-def told_flow(session: Session, link: Link) -> Flow:
+def reported_flow(session: Session, link: Link) -> Flow:
     """A flow that forwards `available`, `echo` and properties from the partner of a routed link, once. Spec: 2.7.4."""
     assert link.told is not None
     available, echo, properties = link.told

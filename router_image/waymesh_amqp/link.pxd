@@ -60,9 +60,9 @@ cdef class Link:
     cdef answer_detach(self, error=*)
     cpdef grant(self)
     cpdef withdraw(self)
-    cpdef int give_back(self) except -1
+    cpdef int return_credit(self) except -1
     cpdef flow_soon(self)
     cpdef pause(self)
-    cpdef go_on(self)
+    cpdef resume(self)
     cpdef finish_drain(self)
     cpdef bint ready(self) except -1

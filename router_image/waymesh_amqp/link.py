@@ -218,7 +218,7 @@ class Link:
             self.drain = True
             self.flow_soon()
 
-    def give_back(self) -> None:
+    def return_credit(self) -> None:
         """A delivery of this link has ended: return its credit."""
         self.outstanding -= 1
         if self.accepting:
@@ -235,12 +235,12 @@ class Link:
 
     # ---- outgoing link
     def pause(self) -> None:
-        """Begin no delivery until `go_on`; the receiver's credit is set aside."""
+        """Begin no delivery until `resume`; the receiver's credit is set aside."""
         self.paused = True
         self.aside = self.credit
         self.credit = 0
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End a pause: send waiting deliveries."""
         self.paused = False
         self.credit = self.aside

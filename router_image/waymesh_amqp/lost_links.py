@@ -56,7 +56,7 @@ def end_some(connection: Connection, count: int) -> bool:
                 connection.remote_sessions.popitem()
         if connection.sessions:
             return False
-        connection.gone()
+        connection.links_ended()
         if connection.state == CLOSE_RCVD and connection.owing == 0 and not connection.done:
             connection.answer_close()
         return True

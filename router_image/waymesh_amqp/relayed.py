@@ -138,7 +138,7 @@ class RelayedServerExchange:
             return encode_frame(0, SaslMechanisms(sasl_server_mechanisms=own))
         return self._fail(SYS_TEMP, reason)
 
-    def lose_idle(self, reason: str) -> None:
+    def fail_next_step(self, reason: str) -> None:
         """The service has failed while no answer is due: the client's next frame gets the error."""
         self._lost = reason
 

@@ -67,9 +67,9 @@ cdef class Session:
     cpdef window_soon(self)
     cdef window_is_low(self)
     cdef bint may_continue(self) noexcept
-    cpdef hold(self, Link link)
+    cpdef hold_window(self, Link link)
     cpdef release(self, Link link)
-    cdef let_go(self, Link link)
+    cdef release_window(self, Link link)
     cdef flush(self)
     cdef Link link_of_window(self)
     cdef admit_few(self)

@@ -312,7 +312,7 @@ class Session:
             return True
         return self.window_end == self.next_incoming_id  # another link may have credit
 
-    def hold(self, link: Link) -> None:
+    def hold_window(self, link: Link) -> None:
         """Keep the incoming window closed while `link`, outgoing or incoming, cannot forward its deliveries.
 
         Any number of links may hold a session; an outgoing link releases it when its connection's backlog is written. A
@@ -325,18 +325,18 @@ class Session:
         self.holds += 1
         self.holds_out += link.is_sender
         if before is not None:
-            before.let_go(link)
+            before.release_window(link)
         elif link.is_sender:
             link.connection.held.append(link)
 
     def release(self, link: Link) -> None:
-        """`link` no longer holds the session."""
+        """`link`, if it keeps the window closed, stops doing so."""
         if link.holding is self:
             link.holding = None
-            self.let_go(link)
+            self.release_window(link)
 
-    def let_go(self, link: Link) -> None:
-        """One link less holds the session."""
+    def release_window(self, link: Link) -> None:
+        """`link` stops keeping the window closed."""
         self.holds -= 1
         self.holds_out -= link.is_sender
         if self.holds_out == 0 and self.state == MAPPED:

@@ -31,7 +31,7 @@ cdef class IncomingTransfer:
     cpdef bytes state(self)
     cpdef hold(self, bytes data)
     cpdef read(self, Py_ssize_t p, Py_ssize_t end)
-    cdef bint like_last(self, Py_ssize_t p, Py_ssize_t end) noexcept
+    cdef bint matches_last(self, Py_ssize_t p, Py_ssize_t end) noexcept
     cdef void remember(self) noexcept
     cdef parse(self, Py_ssize_t p, Py_ssize_t end)
     cdef read_rare(self, Py_ssize_t p, Py_ssize_t end, Py_ssize_t n)

@@ -89,7 +89,7 @@ class IncomingTransfer:
 
     def __init__(self) -> None:
         self.data = octets(b"")  # the buffer of the frame; the positions below are offsets into it
-        self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `like_last`
+        self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `matches_last`
         if not cython.compiled:
             self.layout = octets(b"")  # compiled, an array of C bytes
         self.id_at = 0  # positions of fields in `layout`
@@ -136,12 +136,12 @@ class IncomingTransfer:
         """Read the field list at p of a frame in `data` that ends at `end`. Raises DecodeError."""
         if not cython.compiled:
             self.parse(p, end)
-        elif not self.like_last(p, end):
+        elif not self.matches_last(p, end):
             self.layout_bytes = 0
             self.parse(p, end)
             self.remember()
 
-    def like_last(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    def matches_last(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
         """Read the field list at p if it equals the last one except for delivery-id and delivery-tag; False if not.
 
         All other fields keep the values of the last frame, because their bytes and positions are the same.
@@ -164,7 +164,7 @@ class IncomingTransfer:
         return True
 
     def remember(self) -> cython.void:
-        """Keep the parsed field list for `like_last`, if it begins a delivery and has the usual encoding."""
+        """Keep the parsed field list for `matches_last`, if it begins a delivery and has the usual encoding."""
         b: Octets = self.data
         n: cython.Py_ssize_t = self.start - self.at
         p: cython.Py_ssize_t = self.at + 3

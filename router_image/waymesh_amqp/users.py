@@ -70,7 +70,7 @@ class UserFile(Authenticator):
         self._has_plain = any(credential.password is not None for credential in users.values())
         counts = Counter(mechanism for credential in users.values() for mechanism in credential.keys)
         self._most = counts.most_common(1)[0][0] if counts else None
-        self._shapes = {mechanism: self._shape_of_most(mechanism) for mechanism in counts}
+        self._key_parameters = {mechanism: self._shape_of_most(mechanism) for mechanism in counts}
 
     @classmethod
     def parse(cls, text: str) -> UserFile:
@@ -96,7 +96,7 @@ class UserFile(Authenticator):
 
     def serves(self, mechanism: str) -> bool:
         """Whether the file has a plain password, or keys of this SCRAM mechanism."""
-        return self._has_plain or mechanism in self._shapes
+        return self._has_plain or mechanism in self._key_parameters
 
     def prepare(self) -> None:
         """Derive the keys of all plain passwords, so that SCRAM exchanges need no PBKDF2.
@@ -133,9 +133,9 @@ class UserFile(Authenticator):
             self._logged_in.add(mark)
         return good
 
-    def shape(self, mechanism: str) -> tuple[int, int]:
+    def key_parameters(self, mechanism: str) -> tuple[int, int]:
         """Iterations and salt size of most users with keys of this mechanism."""
-        return self._shapes.get(mechanism) or super().shape(mechanism)
+        return self._key_parameters.get(mechanism) or super().key_parameters(mechanism)
 
     def stores(self) -> tuple[bool, str | None]:
         """Whether any user has a plain password, and the mechanism of most stored keys."""

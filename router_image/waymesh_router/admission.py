@@ -76,15 +76,15 @@ class Admission:
         self._unique.opened(conn)
         self._warn(self._level(conn.origin))
 
-    def gone(self, conn: RouterConnection) -> None:
+    def connection_closed(self, conn: RouterConnection) -> None:
         """The transport of a connection has ended: stop counting the connection."""
-        self._unique.gone(conn)
+        self._unique.connection_closed(conn)
         there = self._open.get(conn.origin)
         if there is None or conn not in there:
             return
         there.discard(conn)
         for refusing in (False, True):
-            self._warnings.fell(self._level(conn.origin, refusing))
+            self._warnings.connection_closed(self._level(conn.origin, refusing))
         if not there:
             del self._open[conn.origin]
 

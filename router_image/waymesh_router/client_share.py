@@ -102,7 +102,7 @@ class ClientShare:
                     del self._emptying[id_]
                     closed += 1
                     emptying.close(REASON)
-            elif emptying.hopeless(now):
+            elif emptying.is_overdue(now):
                 self._give_up([id_], grant=True)
         if closed:
             self.moved += closed

@@ -42,7 +42,7 @@ class UniqueConnections:
             before.close_with(ErrorInfo(RESOURCE_LOCKED, "the container has a newer connection", _REPLACED))
         self._by_container[conn.tenant, remote.container_id] = conn
 
-    def gone(self, conn: RouterConnection) -> None:
+    def connection_closed(self, conn: RouterConnection) -> None:
         """The transport has ended: its container-id becomes available."""
         container = (conn.tenant, "" if conn.remote is None else conn.remote.container_id)
         if self._by_container.get(container) is conn:

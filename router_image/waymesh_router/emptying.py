@@ -65,7 +65,7 @@ class Emptying:
             self._hold_back(now, all(no_delivery_in_progress(link) for link in senders))
         return False
 
-    def hopeless(self, now: float) -> bool:
+    def is_overdue(self, now: float) -> bool:
         """Whether the time limit of the attempt is exceeded, or that for progress."""
         return now - self._since >= PATIENCE_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
 
@@ -91,7 +91,7 @@ class Emptying:
         self._send_outcomes()
         for link in self._links():  # not `_receivers`: an address may be multicast by now
             if link.paused:
-                link.go_on()
+                link.resume()
         for link in self._senders() if grant else ():
             grant_again(link)
 

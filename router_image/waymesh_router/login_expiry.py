@@ -35,7 +35,7 @@ class LoginExpiry:
             self._connections[conn] = self._listeners.get(conn.origin, {})
             self._next = min(self._next, 0.0 if self._certificate(conn) is not None else conn.expires_at)
 
-    def gone(self, conn: RouterConnection) -> None:
+    def connection_closed(self, conn: RouterConnection) -> None:
         """A connection has ended."""
         self._connections.pop(conn, None)
 

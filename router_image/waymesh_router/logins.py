@@ -78,7 +78,7 @@ class Logins:
         settings.offload = self._host.offload
         settings.require_sasl = bool(attrs.get("authenticatePeer"))
 
-    def gone(self, conn: Connection) -> None:
+    def connection_closed(self, conn: Connection) -> None:
         """A connection has ended, perhaps while it logged in."""
         if isinstance(conn.settings.sasl, RelayedServerExchange):
             conn.settings.sasl.drop()

@@ -224,7 +224,7 @@ class Mesh(ControlPlaneHooks):
         if self._moved:
             # Once, after all effects: an address must not seem unreachable between a lost link and the next hop.
             self._moved = False
-            self.core.remote_routers.repath()
+            self.core.remote_routers.update_paths()
         self.deadline = self.engine.deadline()
         while self._refused:  # after all effects: the loss of a connection has effects of its own
             self._refuse(self._refused.pop())

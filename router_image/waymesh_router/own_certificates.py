@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from waymesh_router.connector_state import ConnectorState
     from waymesh_router.host import Host
 
-LOOK_S = 5.0
+POLL_S = 5.0
 ROLES = ("inter-router", "edge")
 
 
@@ -29,10 +29,10 @@ class OwnCertificates:
         self._next = -math.inf
 
     def tick(self, now: float) -> None:
-        """Check the certificates every LOOK_S: files are renewed, and connectors are created and deleted."""
+        """Check the certificates every POLL_S: files are renewed, and connectors are created and deleted."""
         if now < self._next:
             return
-        self._next = now + LOOK_S
+        self._next = now + POLL_S
         certificates = self._host.certificates()
         if not certificates:
             return

@@ -24,7 +24,7 @@ from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
-from waymesh_router.core.unsettled import much_to_count
+from waymesh_router.core.unsettled import is_expensive_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.event_log import EventLog
 from waymesh_router.failover import server_list, targets_of
@@ -169,9 +169,9 @@ class Router:
             return
         if unopened and conn.error is None:
             self._events.connection_unopened(conn, reason)
-        self.admission.gone(conn)
-        self._login_expiry.gone(conn)
-        self.logins.gone(conn)
+        self.admission.connection_closed(conn)
+        self._login_expiry.connection_closed(conn)
+        self.logins.connection_closed(conn)
         if conn.settings.client and conn.origin in self.connectors:
             state = self.connectors[conn.origin]
             state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
@@ -297,7 +297,7 @@ class Router:
         self.admission.configure(attrs)
 
     def unsettled_deliveries(self) -> int:
-        return self.sampler.clients if much_to_count(self.core) else self.drain.unsettled().clients
+        return self.sampler.clients if is_expensive_to_count(self.core) else self.drain.unsettled().clients
 
     @property
     def topology_changes(self) -> int:

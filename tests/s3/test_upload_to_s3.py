@@ -15,7 +15,7 @@ import pytest
 
 from tests.kit.waiting import wait_until
 from tests.s3 import ENVIRONMENT, S3Server, running
-from waymesh_router.runtime.spool import Spool, Tally
+from waymesh_router.runtime.spool import RecordCounter, Spool
 from waymesh_router.runtime.spool_files import SpoolSettings
 from waymesh_schema.telemetry import KINDS, FileName, parse_path
 from waymesh_upload.command import main
@@ -143,8 +143,8 @@ def test_the_end_takes_along_what_came_last(scene: Scene) -> None:
 
 def test_a_spool_that_fills_while_the_server_refuses_drops_samples_and_counts_them(scene: Scene) -> None:
     """What comes up in the end and what the router counts as dropped are all its records."""
-    tally = Tally()
-    spool = Spool(SpoolSettings(scene.spool, "mesh", "A", 7, max_bytes=10_000), tally, lambda level, text: None)
+    counter = RecordCounter()
+    spool = Spool(SpoolSettings(scene.spool, "mesh", "A", 7, max_bytes=10_000), counter, lambda level, text: None)
     uploader = Uploader(scene.spool, S3(Target(S3Server.bucket), scene.server.url, "us-east-1", CREDENTIALS), time.time)
     scene.server.refuse(503)
     blank = [None] * (len(KINDS["delivery"].own) - 1)
@@ -164,9 +164,9 @@ def test_a_spool_that_fills_while_the_server_refuses_drops_samples_and_counts_th
         assert name is not None
         found[name.kind] += [json.loads(line)["seq"] for line in gzip.decompress(data).splitlines()]
     assert sorted(found["event"]) == list(range(1, 201))
-    assert len(set(found["delivery"])) == len(found["delivery"]) == 200 - tally.dropped["delivery", "room"]
+    assert len(set(found["delivery"])) == len(found["delivery"]) == 200 - counter.dropped["delivery", "room"]
     assert 0 < len(found["delivery"]) < 200
-    assert set(tally.dropped) == {("delivery", "room")}
+    assert set(counter.dropped) == {("delivery", "room")}
 
 
 @pytest.mark.parametrize(

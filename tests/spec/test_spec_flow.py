@@ -57,10 +57,10 @@ def test_2_6_7_credit_comes_back_when_deliveries_are_done_with(mapped: Peer) -> 
     for i in range(10):
         mapped.send(frames.transfer(i))
     assert link.credit == 0
-    link.give_back()
-    link.give_back()
+    link.return_credit()
+    link.return_credit()
     assert mapped.take() == []
-    link.give_back()
+    link.return_credit()
     (flow,) = flows(mapped.take())
     assert (flow.delivery_count, flow.link_credit) == (10, 3)
 
@@ -86,7 +86,7 @@ def test_2_6_7_excess_deliveries_use_up_the_credit_that_follows(mapped: Peer) ->
     link = mapped.handler.links[0]
     assert (link.credit, link.excess) == (-3, 3)
     for _ in range(13):
-        link.give_back()
+        link.return_credit()
     assert (link.credit + link.replenish, link.outstanding) == (10, 0)
 
 

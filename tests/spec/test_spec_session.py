@@ -162,7 +162,7 @@ def test_2_5_6_transfer_outside_the_window_ends_the_session(chunk: int, start: i
     peer = small(chunk).begin(next_outgoing_id=start)
     peer.send(frames.attach_sender())
     link = peer.handler.links[0]
-    peer.session().hold(link)  # the consumer is stuck, so that the window is not refilled
+    peer.session().hold_window(link)  # the consumer is stuck, so that the window is not refilled
     assert [a for a in peer.send(b"".join(frames.transfer(i) for i in range(4))) if isinstance(a, End)] == []
     answers = peer.send(frames.transfer(4))
     assert condition(answers) == "amqp:session:window-violation"
@@ -173,7 +173,7 @@ def test_2_5_6_transfer_outside_the_window_ends_the_session(chunk: int, start: i
 def test_2_5_6_window_that_was_held_opens_again(chunk: int) -> None:
     peer = small(chunk).begin()
     peer.send(frames.attach_sender())
-    peer.session().hold(peer.handler.links[0])
+    peer.session().hold_window(peer.handler.links[0])
     peer.send(*[frames.transfer(i) for i in range(3)])
     peer.take()
     peer.session().release(peer.handler.links[0])
@@ -188,7 +188,7 @@ def test_2_5_6_the_window_comes_with_the_credit_that_the_peer_needs_anyway(chunk
     answers = [a for i in range(3) for a in peer.send(frames.transfer(i, settled=True))]
     assert answers == []
     for _ in range(3):
-        link.give_back()
+        link.return_credit()
     (flow,) = peer.take()
     assert (flow.next_incoming_id, flow.incoming_window, flow.link_credit) == (3, 4, 3)
 

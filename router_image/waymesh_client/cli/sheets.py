@@ -72,7 +72,7 @@ only the first row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class EntityView:
     """A view of the only entity of a type. Each row has label, attribute, format. `below`: a table shown after it."""
 
     title: str
@@ -87,8 +87,8 @@ class Sheet:
 
 
 SHEETS = {
-    "general": Sheet("Router Statistics", "router", GENERAL),
-    "policy": Sheet("Policy Statistics", "policy", POLICY),
-    "memory": Sheet("Memory", "router", MEMORY, OBJECTS),
+    "general": EntityView("Router Statistics", "router", GENERAL),
+    "policy": EntityView("Policy Statistics", "policy", POLICY),
+    "memory": EntityView("Memory", "router", MEMORY, OBJECTS),
 }
 """The views of a single entity, by the name of their option."""

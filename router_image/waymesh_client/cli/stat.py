@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from waymesh_client.cli import views
-from waymesh_client.cli.sheets import SHEETS, Sheet
+from waymesh_client.cli.sheets import SHEETS, EntityView
 from waymesh_client.cli.table import format_csv, format_table
 from waymesh_client.management import ManagementClient
 
@@ -112,7 +112,7 @@ def _data(client: ManagementClient, request: StatRequest) -> Any:
     return _rows(client, request, ())
 
 
-def _sheet_data(client: ManagementClient, sheet: Sheet) -> dict[str, Any]:
+def _sheet_data(client: ManagementClient, sheet: EntityView) -> dict[str, Any]:
     """The entity. If rows are shown below it, a map from type to the entity and to the rows."""
     entity = _entity(client, sheet)
     if sheet.below is None:
@@ -149,7 +149,7 @@ def _rows(client: ManagementClient, request: StatRequest, attributes: Sequence[s
     return list(filter(view.belongs, found))
 
 
-def _entity(client: ManagementClient, sheet: Sheet) -> dict[str, Any]:
+def _entity(client: ManagementClient, sheet: EntityView) -> dict[str, Any]:
     found = client.query(sheet.entity_type)
     return found[0] if found else {}
 

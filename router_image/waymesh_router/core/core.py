@@ -272,7 +272,7 @@ class Core(Handler):
             if reply is None:
                 self.attach_endpoint(lk, attach)
             elif reply.reachable and self.uplink is not None and self.uplink.active is not None:
-                self.routed_attaches.pass_up(lk, attach, self.uplink.active)
+                self.routed_attaches.forward_to_interior(lk, attach, self.uplink.active)
             else:
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         except Refusal as e:

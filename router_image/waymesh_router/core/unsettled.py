@@ -47,7 +47,7 @@ def count_unsettled(
     return Unsettled(clients, transit)
 
 
-def much_to_count(core: Core) -> bool:
+def is_expensive_to_count(core: Core) -> bool:
     """Whether `count_unsettled` would examine more than MUCH sessions, links, addresses and deliveries."""
     left = MUCH - len(core.links) - len(core.addresses)
     for connection in core.connections.values():

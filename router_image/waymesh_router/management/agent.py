@@ -126,7 +126,7 @@ class Agent:
         adapters: Mapping[str, EntityAdapter] = {} if self._for_tenant is None else self._for_tenant(tenant)
         return Agent(adapters, log=self._log)
 
-    def go_on(self, request: Message, query: Query) -> Message | None:
+    def continue_query(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; returns the reply, or None if there is more to read."""
         return self._guarded(request, lambda: None if query.step() else _reply(request, OK, "OK", query.body()))
 
@@ -367,7 +367,7 @@ class LongQuery:
 
     def step(self) -> Message | None:
         """Read one more slice; returns the reply, or None if there is more to read."""
-        return self._agent.go_on(self._request, self._query)
+        return self._agent.continue_query(self._request, self._query)
 
 
 def _reply(request: Message, status: int, text: str, body: Any) -> Message:

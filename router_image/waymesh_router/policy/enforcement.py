@@ -107,7 +107,7 @@ class Enforcement:
         if client.vhost is not None:
             self._leave(client, client.vhost)
         for level in self._levels(client):
-            self.warnings.fell(level)
+            self.warnings.connection_closed(level)
 
     def _leave(self, client: Client, vhost: str) -> None:
         self.open.vhosts[vhost] -= 1

@@ -60,7 +60,7 @@ class LimitWarnings:
         self._warned.add(level.key)
         return True
 
-    def fell(self, level: Level) -> None:
+    def connection_closed(self, level: Level) -> None:
         """A connection was closed. If the number is well below the threshold, another warning may be given."""
         if level.count <= max(_threshold(level) - max(2, level.maximum // 10), 0):
             self._warned.discard(level.key)

@@ -95,7 +95,7 @@ class Claims:
                 claim.since += late  # this process was stopped; messages of the known instance wait in a socket
             if not self._neighbours.has(link_id):
                 del self._claims[link_id]
-            elif self._rival(link_id, claim.hello) is None or now >= self._quiet_at(link_id, claim):
+            elif self._rival(link_id, claim.hello) is None or now >= self._silent_at(link_id, claim):
                 del self._claims[link_id]
                 admitted.append((link_id, claim.hello))
             elif not claim.asked and now >= self._next(link_id, claim):
@@ -112,13 +112,13 @@ class Claims:
         node = self._nodes.get(hello.id)
         return None if node is None or not node.up or node.instance == hello.instance else node.instance
 
-    def _quiet_at(self, link_id: int, claim: _Claim) -> float:
+    def _silent_at(self, link_id: int, claim: _Claim) -> float:
         """The time at which the known instance counts as silent, if nothing arrives from it until then."""
         heard = self._neighbours.last_heard(claim.hello.id, link_id)
         return max(claim.since, heard) + self._settings.hello_interval_s
 
     def _next(self, link_id: int, claim: _Claim) -> float:
-        return self._quiet_at(link_id, claim) if claim.asked else claim.since + self._left_over()
+        return self._silent_at(link_id, claim) if claim.asked else claim.since + self._left_over()
 
     def _left_over(self) -> float:
         return self._settings.hello_interval_s * LEFT_OVER
@@ -131,7 +131,7 @@ class Claims:
                 del self._claims[link_id]
                 self._refuse(link_id, newcomer, message.instance, out)
         node = self._nodes.get(message.id)
-        if node is not None and node.sighted(message.instance, now):
+        if node is not None and node.record_instance(message.instance, now):
             self._warn(message.id, message.instance, node.former, out)
 
     def _refuse(self, link_id: int, newcomer: Hello, known: int, out: list[Effect]) -> None:

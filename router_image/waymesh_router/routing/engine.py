@@ -85,7 +85,7 @@ class RoutingEngine:
 
     def link_heard(self, link_id: int, now: float) -> None:
         """Bytes arrived on the connection of a link, with any content: the neighbour is alive."""
-        self._neighbours.heard(link_id, now)
+        self._neighbours.data_received(link_id, now)
 
     def on_control(self, link_id: int, opcode: str, body: Mapping[str, object], now: float) -> list[Effect]:
         """A control message arrived on this link. A malformed one is logged and has no effect."""
@@ -224,14 +224,14 @@ class RoutingEngine:
         else:
             node.last_seen = now
             self._topology_moves(now)
-            self._doubt_one_sided(node, lsu.peers, now)
+            self._check_one_sided_links(node, lsu.peers, now)
             self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now, out)
             self._flood.add(node.id, self._topology.peers.keys() - {self._neighbours.peer(link_id)})
             if node.mobile_seq.announced is None:
                 self._requests.want(node.id, Kind.MAR, now)
         self._requests.answered(node.id, Kind.LSR, now, sequence.current)
 
-    def _doubt_one_sided(self, node: Node, peers: Mapping[str, int], now: float) -> None:
+    def _check_one_sided_links(self, node: Node, peers: Mapping[str, int], now: float) -> None:
         """Ask the other ends of links whose change this router announced, while their own link states contradict it."""
         for peer in node.peers.keys() ^ peers.keys():
             other = self._topology.nodes.get(peer)

@@ -115,7 +115,7 @@ class Neighbours:
         link.heard_at = now
         return two_way
 
-    def heard(self, link_id: int, now: float) -> None:
+    def data_received(self, link_id: int, now: float) -> None:
         """Data arrived on the link. From a neighbour it counts as a HELLO, which may be queued behind other data."""
         link = self._links.get(link_id)
         if link is not None and link.two_way:

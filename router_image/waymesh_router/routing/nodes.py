@@ -78,7 +78,7 @@ class Node:
         self.next_hop: str | None = None
         self.origins: Set[str] = frozenset()
 
-    def sighted(self, instance: int, now: float) -> bool:
+    def record_instance(self, instance: int, now: float) -> bool:
         """Record the instance of a message. Returns whether a former instance is back: then two routers have this id.
 
         A message of a former instance shortly after the change has only arrived late.

@@ -23,7 +23,7 @@ from waymesh_amqp.sasl import OK
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.runtime.addresses import SocketAddress
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
-from waymesh_router.runtime.dialing import Try
+from waymesh_router.runtime.dialing import DialAttempt
 from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.loop import EPOLLIN, Loop, Timer
 from waymesh_router.runtime.tls_io import connection_io
@@ -76,7 +76,7 @@ class Relay:
         self._steps: deque[Callable[[], None]] = deque()
         self._deadline: Timer | None = None
         self._addresses: list[SocketAddress] = []
-        self._try: Try | None = None
+        self._attempt: DialAttempt | None = None
         self._io: ConnectionIO | None = None
         self._service_sasl = RelayedClientExchange(self._sasl_received, service.realm)
         self._awaiting_service = True  # False while the service waits for the client
@@ -106,13 +106,13 @@ class Relay:
 
     # ---- calls from the connection attempt
 
-    def reached(self, one: Try, sock: Transport) -> None:
+    def reached(self, one: DialAttempt, sock: Transport) -> None:
         """The service is connected."""
         self._later(partial(self._connected, sock))
 
-    def failed(self, one: Try | ConnectionIO, reason: str | Exception) -> None:
+    def failed(self, one: DialAttempt | ConnectionIO, reason: str | Exception) -> None:
         """A connection attempt failed, or the router's code raised an error on the connection."""
-        if isinstance(one, Try):
+        if isinstance(one, DialAttempt):
             self._later(partial(self._next_address, str(reason)))
         else:
             self._later(partial(self._fail, f"internal error: {reason}"))
@@ -176,17 +176,18 @@ class Relay:
 
     def _next_address(self, problem: str) -> None:
         """Connect to the next address."""
-        self._try = None
+        self._attempt = None
         if self._done:
             return
         if not self._addresses:
             self._fail(problem)
             return
-        self._try = Try(self._service.loop, self, self._addresses.pop(0), self._service.host, self._service.tls)
-        self._try.start()
+        service, address = self._service, self._addresses.pop(0)
+        self._attempt = DialAttempt(service.loop, self, address, service.host, service.tls)
+        self._attempt.start()
 
     def _connected(self, sock: Transport) -> None:
-        self._try = None
+        self._attempt = None
         if self._done:
             sock.close()
             return
@@ -256,7 +257,7 @@ class Relay:
         if self._awaiting_service:
             self._answer_client(self._exchange.lose(reason))
         else:
-            self._exchange.lose_idle(reason)
+            self._exchange.fail_next_step(reason)
         self._end()
 
     def _answer_client(self, answer: bytes) -> None:
@@ -272,9 +273,9 @@ class Relay:
         """Cancel the timer and the connection attempt, and close the connection."""
         if self._deadline is not None:
             self._deadline.cancel()
-        if self._try is not None:
-            self._try.drop()
-            self._try = None
+        if self._attempt is not None:
+            self._attempt.drop()
+            self._attempt = None
         if self._io is not None:
             self._close(self._io)
 

@@ -180,13 +180,13 @@ class ConnectionIO:
         self.used = used
         self.buffer.ready.append(self)
 
-    def go_on(self) -> None:
+    def continue_input(self) -> None:
         """Pass the remaining input to the engine, with a new budget."""
         if not (self.open and self.paused):
             return
         self.paused = False
         try:
-            self.take_rest()
+            self.handle_tail()
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
@@ -207,7 +207,7 @@ class ConnectionIO:
             self.buffer.view[:count] = self.tail
             self.feed(count)
 
-    def take_rest(self) -> None:
+    def handle_tail(self) -> None:
         """Let the engine handle frames of the tail until its budget is used up, or no complete frame is left."""
         conn: Connection = self.conn
         tail: bytes = self.tail
@@ -312,14 +312,14 @@ class ConnectionIO:
         raise OSError(errno, os.strerror(errno))
 
 
-def go_on_all(buffer: ReceiveBuffer) -> None:
+def continue_all_inputs(buffer: ReceiveBuffer) -> None:
     """Let each connection with frames left from an earlier turn handle some of them, one connection after the other."""
     io: ConnectionIO
     ready = buffer.ready
     buffer.ready = []
     for each in ready:
         io = each
-        io.go_on()
+        io.continue_input()
 
 
 def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:

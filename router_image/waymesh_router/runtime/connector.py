@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from waymesh_router.retries import Retries
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, peer_text, port_number, resolve
-from waymesh_router.runtime.dialing import Try
+from waymesh_router.runtime.dialing import DialAttempt
 from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop, Timer
@@ -47,7 +47,7 @@ class Connector:
         self._round = 0
         self._looking = False
         self._addresses: list[SocketAddress] = []
-        self._tries: list[Try] = []
+        self._attempts: list[DialAttempt] = []
         self._next: Timer | None = None
         self._wait: Timer | None = None
         self._closed = False
@@ -78,7 +78,7 @@ class Connector:
             return
         if self._wait is not None:
             self.start()
-        elif self._tries and not self._looking:
+        elif self._attempts and not self._looking:
             self._edge(self._look)
 
     def set_failover(self, targets: list[tuple[str, int]]) -> None:
@@ -115,11 +115,11 @@ class Connector:
         if number != self._round:  # the result of an earlier attempt
             return
         self._looking = False
-        known = [*self._addresses, *(one.address for one in self._tries)]
+        known = [*self._addresses, *(one.address for one in self._attempts)]
         self._addresses += [address for address in addresses if address not in known]
         if self._addresses:
             self._next_address()
-        elif not self._tries:
+        elif not self._attempts:
             self._fail(problem or f"{self.peer}: no address")
 
     def _next_address(self) -> None:
@@ -127,28 +127,28 @@ class Connector:
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        one = Try(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self.tls)
-        self._tries.append(one)
+        one = DialAttempt(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self.tls)
+        self._attempts.append(one)
         if self._addresses:
             self._next = self._loop.call_later(STAGGER_S, lambda: self._edge(self._next_address))
         one.start()
 
     # ---- calls from attempts
 
-    def reached(self, one: Try, sock: Transport) -> None:
+    def reached(self, one: DialAttempt, sock: Transport) -> None:
         """Use the first address that answers."""
-        self._tries.remove(one)
+        self._attempts.remove(one)
         self._drop()
         self._retries.connected(self._loop.now())
         user = self.tls.profile.user_of(sock) if self.tls and isinstance(sock, TlsSocket) else None
         self._edge(lambda: self._owner.connected(self, sock, self.peer, user))
 
-    def failed(self, one: Try, reason: str) -> None:
+    def failed(self, one: DialAttempt, reason: str) -> None:
         """Try the other addresses."""
-        self._tries.remove(one)
+        self._attempts.remove(one)
         if self._addresses:
             self._edge(self._next_address)
-        elif not self._tries and not self._looking:
+        elif not self._attempts and not self._looking:
             self._fail(f"{self.peer}: {reason}")
 
     # ---- failures
@@ -186,9 +186,9 @@ class Connector:
             if timer is not None:
                 timer.cancel()
         self._next = self._wait = None
-        for one in self._tries:
+        for one in self._attempts:
             one.drop()
-        self._tries.clear()
+        self._attempts.clear()
 
 
 def configured_targets(name: str, attrs: Mapping[str, Any]) -> list[tuple[str, int]]:

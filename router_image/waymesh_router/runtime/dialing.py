@@ -23,14 +23,14 @@ TLS_S = 15.0
 class Dialer(Protocol):
     """Receives the result of an attempt, once."""
 
-    def reached(self, one: Try, sock: Transport) -> None:
+    def reached(self, one: DialAttempt, sock: Transport) -> None:
         """The transport (and TLS) is established; the socket is not registered."""
 
-    def failed(self, one: Try, reason: str) -> None:
+    def failed(self, one: DialAttempt, reason: str) -> None:
         """The attempt failed."""
 
 
-class Try:
+class DialAttempt:
     """An attempt. `tls`: None for plain TCP; `host`: the expected name in the peer's certificate."""
 
     def __init__(

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.spool import Spool, Tally
+from waymesh_router.runtime.spool import RecordCounter, Spool
 from waymesh_router.runtime.spool_files import SpoolSettings
 from waymesh_router.telemetry.exporter import Process
 
-LOOK_S = 0.1
+POLL_S = 0.1
 """Interval at which the delay of the loop is measured."""
 
 
@@ -35,13 +35,13 @@ class Incarnation:
 
     def __init__(self) -> None:
         self.boot = time.time_ns() // 1_000_000
-        self.tally = Tally()
+        self.counter = RecordCounter()
         self.spool: Spool | None = None
         """The spool that was created last."""
 
     def follow(self, settings: SpoolSettings, log: Callable[[str, str], None]) -> Spool:
         """Create the next spool, which first finishes the files of the previous one."""
-        self.spool = Spool(settings, self.tally, log, self.spool)
+        self.spool = Spool(settings, self.counter, log, self.spool)
         return self.spool
 
 
@@ -90,5 +90,5 @@ class FileExporter:
         if self._look_at:
             self._lag_us = max(self._lag_us, int((now - self._look_at) * 1e6))
         if not self.sink.closed:
-            self._look_at = now + LOOK_S
+            self._look_at = now + POLL_S
             self._loop.call_at(self._look_at, self._look)

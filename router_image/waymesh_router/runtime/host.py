@@ -15,7 +15,7 @@ from waymesh_router.core.hang_up import hang_up
 from waymesh_router.events import Event, at
 from waymesh_router.host import Peer
 from waymesh_router.runtime.auth_services import AuthServices
-from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, flush_all, go_on_all
+from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs, flush_all
 from waymesh_router.runtime.connector import Connector
 from waymesh_router.runtime.connectors import Connectors
 from waymesh_router.runtime.errors import HostError
@@ -102,7 +102,7 @@ class SocketHost:
         endpoints: list[Endpoint] = [*self._listeners.values(), *self._connectors.all()]
         users = [*(endpoint.tls for endpoint in endpoints if endpoint.tls), *self.auth_services.tls()]
         self._profiles.update(attrs, [user.check for user in users if user.uses(attrs["name"])])
-        self.loop.call_later(0, self._peer_check.look)  # later: the request arrived on one of the connections
+        self.loop.call_later(0, self._peer_check.poll)  # later: the request arrived on one of the connections
 
     def remove_ssl_profile(self, name: str) -> None:
         """Remove an `sslProfile` that has no users."""
@@ -240,7 +240,7 @@ class SocketHost:
         """
         flush_all(self._router.dirty, self._connections)
         if self._buffer.ready:
-            go_on_all(self._buffer)
+            continue_all_inputs(self._buffer)
         try:
             deadline = self._router.tick(now)
         except Exception as error:  # noqa: BLE001 - the edge of timers: pending output is written nevertheless
@@ -255,13 +255,13 @@ class SocketHost:
         """SIGHUP: reload all certificates and users."""
         self._profiles.reload()
         self.users.reload()
-        self._peer_check.look()
+        self._peer_check.poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Reload certificates and users whose files have changed."""
-        self._profiles.look()
-        self.users.look()
-        self._peer_check.look()
+        self._profiles.poll()
+        self.users.poll()
+        self._peer_check.poll()
 
     def stop(self, reason: str) -> None:
         """Close everything gracefully, then stop the loop, after CLOSE_S at the latest."""

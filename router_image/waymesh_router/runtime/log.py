@@ -202,7 +202,7 @@ class Log:
         if level in SERIOUS:
             self.on_serious(module, level, text)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Log the number of lines that were left out. Must be called every few seconds."""
         self._log_left_out(self._limit.ended(self._clock().timestamp()))
 

@@ -23,7 +23,7 @@ from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.log_writer import open_output
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.memory import LOOK_S, Trimmer, control_group_limit, memory_limit
+from waymesh_router.runtime.memory import POLL_S, Trimmer, control_group_limit, memory_limit
 from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
 from waymesh_router.runtime.policy_files import PolicyFiles
 from waymesh_router.runtime.profiles import without_unusable
@@ -171,10 +171,10 @@ class Running:
     def _watch(self) -> None:
         """Apply changes of files: in a pod, no process sends SIGHUP after a change."""
         self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
-        self.host.look()
-        self.host.tokens.look()
-        self.policy_files.look()
-        self.log.look()
+        self.host.poll()
+        self.host.tokens.poll()
+        self.policy_files.poll()
+        self.log.poll()
 
     def _collect(self) -> None:
         gc.collect()
@@ -182,9 +182,9 @@ class Running:
 
     def _look_at_memory(self) -> None:
         budget = self.router.core.budget
-        self._trimmer.look(budget.kept, budget.peak)
+        self._trimmer.poll(budget.kept, budget.peak)
         budget.peak = budget.kept
-        self.loop.call_later(LOOK_S, self._look_at_memory)
+        self.loop.call_later(POLL_S, self._look_at_memory)
 
 
 def _settle_memory() -> None:

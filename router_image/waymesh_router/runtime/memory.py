@@ -11,7 +11,7 @@ LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/me
 """Limits of the control group, version 2 and version 1."""
 TRIM_BYTES = 32 << 20
 """Memory is trimmed when the waiting bytes are below their maximum by this number, and below half of it."""
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 def memory_limit(files: tuple[Path, ...] = LIMIT_FILES) -> int:
@@ -50,8 +50,8 @@ class Trimmer:
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
 
-    def look(self, waiting: int, most: int) -> None:
-        """Must be called every LOOK_S. `waiting`: bytes of messages that wait in the router now, `most`: their maximum
+    def poll(self, waiting: int, most: int) -> None:
+        """Must be called every POLL_S. `waiting`: bytes of messages that wait in the router now, `most`: their maximum
         since the last call."""
         self._most = max(self._most, most)
         if self._most - waiting >= TRIM_BYTES and waiting * 2 < self._most:

@@ -43,7 +43,7 @@ class PeerCheck:
         self._close = close
         self._loads = profiles.loads()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Check all connections if files or attributes of profiles have changed since the last check."""
         if self._profiles.loads() != self._loads:
             self.check()

@@ -42,7 +42,7 @@ class PolicyFiles:
         self._seen: Mapping[str, object] | None = None  # None: the first look finds changes during the start
         self._reading = self._again = False
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read the files again if one was changed, added or removed."""
         if self._place and self._stamps() != self._seen:
             self.reload()

@@ -85,10 +85,10 @@ class Profiles:
         for profile in self._profiles.values():
             profile.reload()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Reload certificates whose files have changed."""
         for profile in self._profiles.values():
-            profile.look()
+            profile.poll()
 
     def _create(self, attrs: Mapping[str, Any]) -> TlsProfile:
         check_uid_format(str(attrs["name"]), str(attrs.get("uidFormat") or ""))

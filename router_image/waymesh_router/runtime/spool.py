@@ -25,7 +25,7 @@ PUBLISH = Batch("", 0, 0, 0, b"")
 """Queued instead of lines to close and publish the files."""
 
 
-class Tally:
+class RecordCounter:
     """Counts the records of one process in all its spools. `seqs`: the last sequence number by kind."""
 
     def __init__(self) -> None:
@@ -61,30 +61,34 @@ class Spool:
     """Accepts and numbers records in the loop's thread. If there is no room, they are dropped and counted."""
 
     def __init__(
-        self, settings: SpoolSettings, tally: Tally, log: Callable[[str, str], None], previous: Spool | None = None
+        self,
+        settings: SpoolSettings,
+        counter: RecordCounter,
+        log: Callable[[str, str], None],
+        previous: Spool | None = None,
     ) -> None:
         """`log(level, text)` is called in the writing thread. `previous`: the spool whose files must be finished first;
         unfinished files after that were left by an earlier process."""
         self.closed = False
-        self._tally = tally
+        self._counter = counter
         identity = (settings.mesh, settings.router, settings.boot)
         self._waiting = {name: _Waiting(LineWriter(kind, *identity)) for name, kind in KINDS.items()}
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._backlog = 0
         self._lock = threading.Lock()
-        self._files = SpoolFiles(settings, log, tally.lost)
+        self._files = SpoolFiles(settings, log, counter.lost)
         self._thread = threading.Thread(target=self._run, args=(previous,), name="telemetry", daemon=True)
         self._thread.start()
 
     @property
     def seqs(self) -> Mapping[str, int]:
         """The last sequence number by kind."""
-        return self._tally.seqs
+        return self._counter.seqs
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:
         """Number of lost records so far, by kind and reason."""
-        return self._tally.dropped
+        return self._counter.dropped
 
     @property
     def error(self) -> str:
@@ -93,10 +97,10 @@ class Spool:
 
     def put(self, kind: str, ts_us: int, mono_us: int, values: Row) -> None:
         """Add a record. It gets a sequence number even if there is no room for it, so that the loss is visible."""
-        seqs = self._tally.seqs
+        seqs = self._counter.seqs
         seqs[kind] = seq = seqs[kind] + 1
         if self._backlog > BACKLOG_BYTES // 2 and (KINDS[kind].sampled or self._backlog > BACKLOG_BYTES):
-            self._tally.lost(kind, BACKLOG, 1)
+            self._counter.lost(kind, BACKLOG, 1)
             return
         waiting = self._waiting[kind]
         hour = ts_us // _HOUR_US

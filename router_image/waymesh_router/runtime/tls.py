@@ -106,7 +106,7 @@ class TlsProfile:
         self.revoked = other.revoked
         self.loads += 1
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Recreate the contexts if a file has changed."""
         if self._read_stamps() != self._stamps:
             self.reload()
@@ -162,7 +162,7 @@ class TlsProfile:
             raise ProfileError(f"sslProfile {self.name}: caCertFile: {path}: {error}") from None
 
     def _context(self, use: _Use) -> ssl.SSLContext:
-        self.look()
+        self.poll()
         if use not in self._contexts:
             self._contexts[use] = self._build(use)
         return self._contexts[use]

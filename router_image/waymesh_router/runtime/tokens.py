@@ -58,7 +58,7 @@ class TokenProfile:
         self.check_of = check_of
         self._reading: threading.Thread | None = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read the keys in a thread if it is time to read them again."""
         if self.keys.due() and (self._reading is None or not self._reading.is_alive()):
             self._reading = threading.Thread(target=self.keys.refresh, name="token keys", daemon=True)
@@ -81,7 +81,7 @@ class TokenProfiles:
         profile = TokenProfile(attrs, self._report, self.now)
         self._profiles[str(attrs["name"])] = profile
         self._workers[str(attrs["name"])] = Workers(self._loop)
-        profile.look()
+        profile.poll()
 
     def remove(self, name: str) -> None:
         self._profiles.pop(name, None)
@@ -98,10 +98,10 @@ class TokenProfiles:
         """The threads for logins at a listener; None if it has no profile."""
         return self._workers.get(str(attrs.get("tokenProfile") or ""))
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read the keys of the profiles that are due."""
         for profile in self._profiles.values():
-            profile.look()
+            profile.poll()
 
     def _report(self, level: str, text: str, event: Event | None = None, /) -> None:
         self._loop.call_from_thread(lambda: self._log(level, text, event))

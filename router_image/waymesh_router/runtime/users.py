@@ -85,7 +85,7 @@ class UserFiles:
         for file in self._files.values():
             self._read_again(file)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read the changed files again."""
         for file in self._files.values():
             if file.changed():

@@ -266,7 +266,7 @@ class Collector(TelemetryHooks):
             return
         known = {node.id: rows.node_row(node) for node in (routing.local, *routing.nodes.values())}
         for name in self._nodes.keys() - known.keys():
-            self._put("node", rows.gone(self._nodes[name]))
+            self._put("node", rows.node_gone(self._nodes[name]))
         for name, row in known.items():
             if self._nodes.get(name) != row:
                 self._put("node", row)

@@ -161,7 +161,7 @@ def node_row(node: NodeView) -> Row:
     )
 
 
-def gone(node: Row) -> Row:
+def node_gone(node: Row) -> Row:
     """Kind `node`: the router is no longer known."""
     return (*node[:-1], True)
 

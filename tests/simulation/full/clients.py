@@ -171,7 +171,7 @@ class Receiver(Link):
         if sent.address != self.address or sent.settled != self.transfer_settled:
             crowd.ledger.unexpected.append(f"{self.label} got {sent}")
         if self.transfer_settled:
-            self.give_back()
+            self.return_credit()
             return
         did = self.transfer_id
         self.open[did] = receipt
@@ -193,12 +193,12 @@ class Receiver(Link):
         else:
             del self.open[did]
             self.session.settle(did, state)
-            self.give_back()
+            self.return_credit()
         self.client.crowd.wake()
 
     def settled_by_sender(self, delivery: Delivery) -> None:
         del self.open[delivery.did]
-        self.give_back()
+        self.return_credit()
 
     def forsake(self) -> None:
         self.open.clear()
@@ -325,7 +325,7 @@ class Crowd(Station, Handler):
 
     def on_abort(self, link: Any) -> None:
         link.parts = b""
-        link.give_back()
+        link.return_credit()
 
     def on_outcome(self, delivery: Delivery, settled: bool, state: bytes) -> None:
         link: Any = delivery.out

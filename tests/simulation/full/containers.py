@@ -148,7 +148,7 @@ class Party(Station, Handler):
 
     def settle(self, got: Got, state: bytes = ACCEPTED) -> None:
         got.link.session.settle(got.did, state)
-        got.link.give_back()
+        got.link.return_credit()
         self.wake()
 
     # ---- a station
@@ -270,7 +270,7 @@ class Broker(Party):
         if self.outcome == ACCEPTED:
             self.queues[party.address].append(got.data)
         if got.settled:
-            got.link.give_back()
+            got.link.return_credit()
         else:
             self.settle(got, self.outcome)
         self.pump()

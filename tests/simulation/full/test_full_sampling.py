@@ -96,7 +96,7 @@ def test_delayed_and_stuck_deliveries(budget: int, monkeypatch: pytest.MonkeyPat
         for did in list(keeper().open)[:number]:
             keeper().open.pop(did)
             keeper().session.settle(did, b"\x00\x53\x24\x45")
-            keeper().give_back()
+            keeper().return_credit()
         crowd.wake()
 
     answer(4)

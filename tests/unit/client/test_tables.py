@@ -102,7 +102,7 @@ def test_every_view_asks_for_attributes_that_exist(view: views.View, verbose: bo
 
 
 @pytest.mark.parametrize("sheet", sheets.SHEETS.values(), ids=lambda sheet: sheet.title)
-def test_every_sheet_shows_attributes_that_exist(sheet: sheets.Sheet) -> None:
+def test_every_sheet_shows_attributes_that_exist(sheet: sheets.EntityView) -> None:
     assert {name for _, name, _ in sheet.lines} <= set(entity_type(sheet.entity_type).attributes)
 
 

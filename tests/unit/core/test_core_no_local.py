@@ -47,7 +47,7 @@ def test_the_container_does_not_see_it_and_the_client_sees_it_in_effect(others: 
     upstream = no_local.without(attach, taken)
     assert upstream.source is not None
     assert upstream.source.filter == left
-    no_local.give_back(upstream, taken)
+    no_local.confirm_filters(upstream, taken)
     assert upstream.source.filter == {**(left or {}), "no-local": FILTER}
 
 

@@ -13,8 +13,8 @@ from waymesh_router.core.unsettled import (
     at_rest,
     client_senders,
     count_unsettled,
+    is_expensive_to_count,
     mobile_traffic,
-    much_to_count,
     only_manages,
 )
 
@@ -89,4 +89,4 @@ def test_a_count_that_would_take_long_is_known_before(
     pair(hub, 10)
     core = hub.handler
     assert isinstance(core, Core)
-    assert much_to_count(core) == much
+    assert is_expensive_to_count(core) == much

@@ -13,7 +13,7 @@ from waymesh_router.certificate_expiry import DAY_S, ExpiryWarnings, PeerCertifi
 from waymesh_router.connector_state import ConnectorState
 from waymesh_router.events import Event
 from waymesh_router.login_expiry import LoginExpiry
-from waymesh_router.own_certificates import LOOK_S, OwnCertificates
+from waymesh_router.own_certificates import POLL_S, OwnCertificates
 
 pytestmark = pytest.mark.engine_independent
 
@@ -89,7 +89,7 @@ def test_closed_once_at_the_expiry() -> None:
 def test_not_closed_after_its_end() -> None:
     expiry = Expiry()
     connection = expiry.opened(110.0)
-    expiry.expiry.gone(cast(Any, connection))
+    expiry.expiry.connection_closed(cast(Any, connection))
     expiry.tick(200.0)
     assert not connection.closed
 
@@ -174,11 +174,11 @@ def test_the_ends_of_own_certificates_are_told_of_connectors_to_other_routers() 
     own = OwnCertificates(cast(Any, world), connectors)
     for turn, now in enumerate((0.0, YEAR.end - 2 * DAY_S, YEAR.end - 60)):
         world.now = now
-        own.tick(turn * LOOK_S)
-        own.tick(turn * LOOK_S + 1)
+        own.tick(turn * POLL_S)
+        own.tick(turn * POLL_S + 1)
     assert [event.fields for _, event in world.told] == [
         {"event": "certificate.expires", "connector": "north", "sslProfile": "token", "ends": "1971-01-01T00:00:00Z"}
     ] * 2
     world.profiles = {"token": Validity(YEAR.end, 2 * YEAR.end)}
-    own.tick(10 * LOOK_S)
+    own.tick(10 * POLL_S)
     assert len(world.told) == 2, "a renewed one is told when it ends"

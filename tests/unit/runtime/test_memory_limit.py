@@ -52,18 +52,18 @@ def test_memory_is_given_back_when_much_less_waits_than_before() -> None:
     calls: list[int] = []
     trimmer = Trimmer(calls.append)
     for waiting in (0, TRIM_BYTES // 2, 0, 3 * TRIM_BYTES, 2 * TRIM_BYTES):
-        trimmer.look(waiting, waiting)
+        trimmer.poll(waiting, waiting)
     assert calls == []
-    trimmer.look(TRIM_BYTES, TRIM_BYTES)
+    trimmer.poll(TRIM_BYTES, TRIM_BYTES)
     assert calls == [0]
-    trimmer.look(0, 0)
+    trimmer.poll(0, 0)
     assert calls == [0, 0]
-    trimmer.look(0, 0)
+    trimmer.poll(0, 0)
     assert calls == [0, 0]
 
 
 def test_memory_is_trimmed_after_a_peak_between_two_looks() -> None:
     calls: list[int] = []
     trimmer = Trimmer(calls.append)
-    trimmer.look(0, TRIM_BYTES)
+    trimmer.poll(0, TRIM_BYTES)
     assert calls == [0]

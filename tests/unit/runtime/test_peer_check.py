@@ -53,8 +53,8 @@ class Door:
     def trust(self, *authorities: Authority) -> None:
         self.volume.put(ca_crt=b"".join(one.cert.read_bytes() for one in authorities))
 
-    def look(self) -> None:
-        self.host.call(self.host.host.look)
+    def poll(self) -> None:
+        self.host.call(self.host.host.poll)
 
     def update(self, **changed: Any) -> None:
         self.attrs |= changed
@@ -106,7 +106,7 @@ def test_a_peer_whose_authority_is_replaced_is_closed_and_the_others_stay(
     door.trust(authority, other)
     first, second = door.dial(peer), door.dial(other.issue("second", {"CN": "second"}))
     door.trust(other)
-    door.look()
+    door.poll()
     assert ended(first, UNTRUSTED)
     assert echoes(second)
     assert door.closed() == [(UNAUTHORIZED_ACCESS, UNTRUSTED)]
@@ -117,9 +117,9 @@ def test_a_file_that_is_written_anew_and_an_unusable_one_close_nothing(
 ) -> None:
     sock = door.dial(peer)
     door.trust(authority)
-    door.look()
+    door.poll()
     door.volume.put(ca_crt=b"rubbish")
-    door.look()
+    door.poll()
     wait_until(lambda: "the files loaded before stay in use" in door.host.log_text())
     assert echoes(sock)
     assert not door.closed()
@@ -158,7 +158,7 @@ def test_without_recheck_open_connections_stay(door: Door, folder: Path, peer: K
     door.update(recheckPeers=False)
     sock = door.dial(peer)
     door.trust(other_authority(folder / "other"))
-    door.look()
+    door.poll()
     door.update(peerNames="west.link")
     assert echoes(sock)
     door.update(recheckPeers=True)
@@ -212,7 +212,7 @@ def test_of_exact_certificates_the_one_that_left_the_file_ends(
         host.call(host.host.update_ssl_profile, exact)
         first, second = door.dial(peer), door.dial(other)
         door.volume.put(ca_crt=other.cert.read_bytes())
-        door.look()
+        door.poll()
         assert ended(first, "the certificate of the peer is not itself in caCertFile, which peersOnly requires")
         assert echoes(second)
 
@@ -249,7 +249,7 @@ def test_a_handshake_that_began_before_the_change_is_refused(
             except ssl.SSLWantReadError:
                 incoming.write(raw.recv(65536))
         door.trust(other_authority(folder / "other"))
-        door.look()
+        door.poll()
         raw.sendall(outgoing.read())
         wait_until(lambda: "the sslProfile changed during the handshake" in door.host.log_text())
     assert not door.host.router.connections

@@ -16,7 +16,7 @@ import pytest
 from tests.kit.waiting import DEADLINE_S, wait_until
 from waymesh_router.runtime import spool as module
 from waymesh_router.runtime import spool_files
-from waymesh_router.runtime.spool import Spool, Tally
+from waymesh_router.runtime.spool import RecordCounter, Spool
 from waymesh_router.runtime.spool_files import SpoolFiles, SpoolSettings
 from waymesh_schema.telemetry import KINDS, FileName, parse_path
 
@@ -32,15 +32,15 @@ class Scene:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.logged: list[str] = []
-        self.tally = Tally()
+        self.counter = RecordCounter()
         self.spools: list[Spool] = []
 
     def spool(self, boot: int = 7, max_bytes: int = 1 << 30, before: Spool | None = None) -> Spool:
         """A spool of a new process, or after another spool of the same process."""
         if before is None:
-            self.tally = Tally()
+            self.counter = RecordCounter()
         settings = SpoolSettings(self.root, "team/mesh", ROUTER, boot, max_bytes)
-        self.spools.append(Spool(settings, self.tally, lambda level, text: self.logged.append(text), before))
+        self.spools.append(Spool(settings, self.counter, lambda level, text: self.logged.append(text), before))
         return self.spools[-1]
 
     def end(self, spool: Spool) -> None:
@@ -186,7 +186,7 @@ def test_a_spool_that_follows_another_goes_on_with_its_numbers(scene: Scene) -> 
     event(second, "3")
     scene.end(second)
     assert [(name.boot, name.first, name.count) for name in scene.names()] == [(7, 1, 2), (7, 3, 1)]
-    assert scene.tally.dropped == {}
+    assert scene.counter.dropped == {}
     assert scene.unfinished() == []
 
 

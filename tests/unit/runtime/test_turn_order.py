@@ -63,7 +63,7 @@ def test_answers_are_written_before_input_of_others_that_was_left(monkeypatch: p
                 buffer.ready = [] if host.router.losses else buffer.ready
                 work()
 
-            monkeypatch.setattr("waymesh_router.runtime.host.go_on_all", go_on)
+            monkeypatch.setattr("waymesh_router.runtime.host.continue_all_inputs", go_on)
             host.host._buffer.ready = [None]  # type: ignore[list-item] # until the client has gone
 
         found = unwritten_during(host, start)

@@ -17,7 +17,7 @@ from tests.unit.runtime.test_connection_io_end import joined
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.negotiation import AMQP_HEADER
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, go_on_all
+from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs
 
 OPENED = AMQP_HEADER + frames.open_() + frames.begin()
 FRAME_LIMIT = 400_000
@@ -54,7 +54,7 @@ class Client:
         self.send(OPENED)
         while not handler.named("begin"):
             self.read()
-            go_on_all(buffer)
+            continue_all_inputs(buffer)
 
     def send(self, data: bytes) -> None:
         """All of it is in the router's receive queue, or on its way."""
@@ -70,7 +70,7 @@ class Client:
         while self.attached() < links:
             if not self.io.paused:
                 self.read()
-            go_on_all(self.io.buffer)
+            continue_all_inputs(self.io.buffer)
 
     def paused(self) -> bool:
         return self.io.paused
@@ -108,7 +108,7 @@ def test_attaches_of_one_write_are_taken_a_few_a_turn_with_others_in_between(buf
         if not flooding.paused():
             flooding.read()
             seen.append(flooding.attached())
-        go_on_all(buffer)
+        continue_all_inputs(buffer)
         seen.append(flooding.attached())
     assert seen[-1] == 200
     assert max(later - earlier for earlier, later in pairwise(seen)) <= 5
@@ -123,7 +123,7 @@ def test_two_floods_take_turns(buffer: ReceiveBuffer) -> None:
         flood.send(attaches(50))
         flood.read()
     while all(flood.io.paused for flood in floods):
-        go_on_all(buffer)
+        continue_all_inputs(buffer)
         one, other = (flood.attached() for flood in floods)
         assert abs(one - other) <= 5
     for flood in floods:
@@ -154,7 +154,7 @@ def test_frames_in_pieces_are_all_taken_once(buffer: ReceiveBuffer, fragment: in
         client.send(data[start : start + fragment])
         client.read()
         while client.paused():
-            go_on_all(buffer)
+            continue_all_inputs(buffer)
     client.take(20)
     client.close()
 
@@ -168,7 +168,7 @@ def test_a_frame_longer_than_what_a_turn_copies_is_taken_after_a_pause(buffer: R
     client.send(attaches(5) + transfer)
     client.take(6)
     while client.paused():
-        go_on_all(buffer)
+        continue_all_inputs(buffer)
     while client.io.conn.octets_in < len(OPENED + frames.attach_sender("first", 50) + attaches(5) + transfer):
         client.read()
     assert len(client.handler.named("transfer")) == 1
@@ -199,7 +199,7 @@ def test_many_transfers_of_one_write_are_taken_in_portions(buffer: ReceiveBuffer
     taken = [0]
     while taken[-1] < 600:
         if client.paused():
-            go_on_all(buffer)
+            continue_all_inputs(buffer)
         else:
             client.read()
         taken.append(len(client.handler.named("transfer")))
@@ -215,7 +215,7 @@ def test_what_a_peer_sent_before_it_went_is_taken_though_it_was_paused(buffer: R
     client.sock.close()
     while client.io.open:
         if client.paused():
-            go_on_all(buffer)
+            continue_all_inputs(buffer)
         else:
             client.read()
     assert client.attached() == 40
@@ -229,7 +229,7 @@ def test_an_error_in_what_was_left_ends_the_connection(buffer: ReceiveBuffer) ->
     while not client.io.conn.done:
         if not client.paused():
             client.read()
-        go_on_all(buffer)
+        continue_all_inputs(buffer)
     assert client.attached() == 20
     client.close()
 

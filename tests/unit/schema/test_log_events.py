@@ -121,10 +121,10 @@ def test_a_host_can_provoke_a_limited_number_of_lines(log: Lines) -> None:
     assert sum("attached" in line for _, line in log.lines) == 2 * (MOST_LINES + 50)
     assert log.log.stats("SERVER")["warningCount"] == 2 * MOST_LINES
     log.lines.clear()
-    log.log.look()
+    log.log.poll()
     assert log.lines == []
     log.now += timedelta(seconds=WINDOW_S)
-    log.log.look()
+    log.log.poll()
     told = "SERVER (warning) 50 more lines about {0} within 60 s were left out [event=log.left_out host={0}]"
     assert [line for _, line in log.lines] == [told.format(host) for host in ("10.0.0.7", "[fe80::1]")]
 

@@ -53,7 +53,7 @@ class RemoteRouters:
             if not address.key.startswith(ROUTER) and address.targets.pop(router_id, None) is not None:
                 self._addresses.refresh(address)
 
-    def repath(self) -> None:
+    def update_paths(self) -> None:
         """Next hops or costs have changed: update every address with remote consumers."""
         for address in list(self._addresses.by_key.values()):
             if address.targets:

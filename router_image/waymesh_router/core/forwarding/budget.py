@@ -123,7 +123,7 @@ class Budget:
         self.narrow(lk)
         lk.braked = True
         self.braked[lk] = None
-        lk.session.hold(lk)
+        lk.session.hold_window(lk)
 
     def give(self, q: Queued) -> None:
         """All bytes of a delivery have left. Examines other links only if an exhausted budget is half free again."""
@@ -146,20 +146,20 @@ class Budget:
             lk.session.window = conn.settings.window
         if self.full and self.kept * 2 <= self.per_router:
             self.full = False
-            self.ease_all(None)
+            self.resume_all(None)
         if conn.full and conn.kept * 2 <= self.per_connection:
             conn.full = False
-            self.ease_all(conn)
+            self.resume_all(conn)
         if lk.braked:
-            self.ease(lk)
+            self.resume(lk)
 
-    def ease_all(self, conn: RouterConnection | None) -> None:
+    def resume_all(self, conn: RouterConnection | None) -> None:
         """Examine all held links again, or those of one connection."""
         for lk in list(self.braked):
             if conn is None or lk.connection is conn:
-                self.ease(lk)
+                self.resume(lk)
 
-    def ease(self, lk: RouterLink) -> None:
+    def resume(self, lk: RouterLink) -> None:
         """Release the session of a held link if there is room for more."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if lk.kept * 2 > self.small and (lk.full or conn.full or self.full):

@@ -204,12 +204,12 @@ class Forwarder:
             lk.stream_delivery = d
             out.feeder = lk
             if out.backlog is not None:
-                lk.session.hold(out)
+                lk.session.hold_window(out)
         elif d is None:
             out.presettled += 1
             self.settlement.forwarded_settled(lk)
         elif lk.kind == DATA:
-            lk.give_back()
+            lk.return_credit()
 
     def denies_message(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
         """Refuse a message whose sections or user-id policy does not allow; wait if the decision needs more frames."""

@@ -46,12 +46,12 @@ class LaterFrames:
             if not transfer.more:
                 self.stream_ends(lk, out)
             elif out.backlog is not None or out.connection.backed_up():
-                lk.session.hold(out)
+                lk.session.hold_window(out)
         elif lk.queued is not None:
             self.feed(lk, lk.queued, transfer)
         elif not transfer.more:
             lk.discard = False
-            lk.give_back()
+            lk.return_credit()
 
     def stream_ends(self, lk: RouterLink, out: RouterLink) -> None:
         """The last frame of a delivery to one consumer was sent."""
@@ -65,7 +65,7 @@ class LaterFrames:
         else:
             d.sent = True
             if lk.kind == DATA or d.link is None:
-                lk.give_back()
+                lk.return_credit()
             if lk.transfer_settled:  # settled by a later frame: the sender needs no outcome. Spec: 2.7.5
                 self.settlement.sender_settled(d, b"")
         if not out.busy:
@@ -86,7 +86,7 @@ class LaterFrames:
                     if not transfer.more:
                         self.branch_ends(branch)
                     elif branch.out.backlog is not None or branch.out.connection.backed_up():
-                        lk.session.hold(branch.out)
+                        lk.session.hold_window(branch.out)
         if q.unstarted:
             q.add(transfer.payload())
             if not q.own:
@@ -98,7 +98,7 @@ class LaterFrames:
             lk.queued = None
             self.queued_ends(lk, q, answered)
         elif held:
-            lk.session.hold(lk)  # issue no more session window until a consumer is ready
+            lk.session.hold_window(lk)  # issue no more session window until a consumer is ready
 
     def branch_ends(self, branch: Branch) -> None:
         """The last frame of a queued delivery was sent to a consumer."""
@@ -117,7 +117,7 @@ class LaterFrames:
             return
         if q.delivery is not None:
             if answered and lk.kind == ENDPOINT:
-                lk.give_back()
+                lk.return_credit()
             elif lk.transfer_settled:
                 self.settlement.sender_settled(q.delivery, b"")
         self.sender.return_credit(q)

@@ -112,7 +112,7 @@ class OwnMessages:
         else:
             self.settlement.counters.count_outcome(lk, ACCEPTED_CODE)
             lk.session.settle(q.did, ACCEPTED)
-        lk.give_back()
+        lk.return_credit()
         subscriber(message, lk)
 
     def to_exchange(self, lk: RouterLink, q: Queued) -> None:
@@ -128,7 +128,7 @@ class OwnMessages:
         else:
             lk.dropped_presettled += 1
             self.settlement.counters.dropped_presettled += 1
-        lk.give_back()
+        lk.return_credit()
 
     def copy(self, q: Queued, lk: RouterLink, message: bytes, address: Address, annotations: Annotations) -> bool:
         """Send a pre-settled copy of a `message` (complete, without annotations). False if there is no consumer.

@@ -23,7 +23,7 @@ cdef class PendingDeliveries:
     cpdef drain(self, Address address)
     cdef drain_to(self, Address address, RouterLink out)
     cpdef bint edge_waits(self, Address address) except -1
-    cdef pass_by(self, Address address)
+    cdef send_past_first(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
     cpdef release(self, Queued q)
     cpdef release_all(self, Address address)

@@ -59,7 +59,7 @@ class PendingDeliveries:
             # Pre-settled deliveries for local consumers do not stop their sender; `enough_wait` limits them. Deliveries
             # for another router return their credit when the link to it has credit, which is soon.
             q.credited = True
-            lk.give_back()
+            lk.return_credit()
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
         """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
@@ -110,7 +110,7 @@ class PendingDeliveries:
             if q.link is not None and q.link.edge:
                 out = self.choice.pick_elsewhere(address, q.annotations, q.link)
                 if out is None and self.choice.has_path_elsewhere(address, q.annotations, q.link):
-                    self.pass_by(address)
+                    self.send_past_first(address)
                     return
             else:
                 out = self.choice.pick(address, q.annotations)
@@ -152,7 +152,7 @@ class PendingDeliveries:
         q: Queued = address.pending.first()
         return q.link is not None and q.link.edge
 
-    def pass_by(self, address: Address) -> None:
+    def send_past_first(self, address: Address) -> None:
         """The first delivery must not return to its edge router, which may have the only ready consumer: send
         deliveries from elsewhere. Those of one edge router stay in order, and so do all others."""
         blocked: list[Any] = []
@@ -194,11 +194,11 @@ class PendingDeliveries:
             if lk is not None:
                 lk.dropped_presettled += 1
                 if q.complete and not q.credited:
-                    lk.give_back()
+                    lk.return_credit()
         elif q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, RELEASED)
             if lk is not None and lk.kind != ENDPOINT and q.complete:
-                lk.give_back()
+                lk.return_credit()
         if lk is not None and not q.complete:
             lk.queued = None
             lk.discard = True

@@ -236,11 +236,11 @@ class QueuedSender:
             if not q.copied:
                 self.settlement.counters.count_presettled(lk)
             if not q.credited:
-                lk.give_back()
+                lk.return_credit()
             self.end_sample(q, PRESETTLED)
         elif lk.kind == DATA:
             q.link = None
-            lk.give_back()
+            lk.return_credit()
 
     def end_sample(self, q: Queued, outcome: str) -> None:
         """End the sample of a pre-settled queued delivery. For unsettled ones the `Delivery` has the sample."""

@@ -79,7 +79,7 @@ class RoutedAttaches:
         self._pass_to(candidates, conn, lk, attach, routing_address, taken)
         return True
 
-    def pass_up(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
+    def forward_to_interior(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
         """At an edge router: forward an attach to the interior router, which has the link route. Raises Refusal."""
         taken = no_local.asked(attach)
         if taken:
@@ -229,7 +229,7 @@ class RoutedAttaches:
         if upstream.route is not None and upstream.route.dynamic:
             self._node_made(upstream, rewriting.made_address(answer))
         if upstream.route is not None and upstream.route.taken:
-            no_local.give_back(answer, upstream.route.taken)
+            no_local.confirm_filters(answer, upstream.route.taken)
         if lk.max_message_size and not lk.counts_sizes:
             answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
         tenant = lk.connection.tenant

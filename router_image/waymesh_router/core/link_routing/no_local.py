@@ -42,7 +42,7 @@ def without(attach: Attach, taken: dict[Any, Any]) -> Attach:
     return replace(attach, source=replace(attach.source, filter=left or None))
 
 
-def give_back(answer: Attach, taken: dict[Any, Any]) -> None:
+def confirm_filters(answer: Attach, taken: dict[Any, Any]) -> None:
     """Report in the answer that the filters are in effect. Spec: 3.5.3."""
     if answer.source is not None:
         answer.source = replace(answer.source, filter={**(answer.source.filter or {}), **taken})

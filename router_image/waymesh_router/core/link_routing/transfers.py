@@ -90,7 +90,7 @@ class RoutedLinks:
             if not transfer.more:
                 self.sent(lk, out)
             elif out.backlog is not None or out.connection.backed_up():
-                lk.session.hold(out)
+                lk.session.hold_window(out)
         elif not transfer.more:
             lk.discard = False
 
@@ -161,7 +161,7 @@ class RoutedLinks:
         self.budget.take(q, len(payload))
         out.held += len(payload)
         if out.held > HELD_LIMIT:
-            lk.session.hold(lk)
+            lk.session.hold_window(lk)
 
     def send(self, q: Queued, out: RouterLink, transfer: IncomingTransfer) -> None:
         """Begin a delivery on a ready link; with `transfer.more`, further calls follow."""
@@ -201,7 +201,7 @@ class RoutedLinks:
             self.sent(lk, out)
             return
         if out.backlog is not None:
-            lk.session.hold(out)
+            lk.session.hold_window(out)
         if lk.session.holds:
             lk.session.window_soon()  # the receiver waits for the remaining frames
 
@@ -219,7 +219,7 @@ class RoutedLinks:
             if lk.transfer_settled and lk.transfer_id == d.did and d.link is lk:
                 self.settlement.sender_settled(d, b"")  # settled on a later frame. Spec: 2.7.5
         if out.backlog is not None:
-            lk.session.hold(out)
+            lk.session.hold_window(out)
 
     def drop_held(self, lk: RouterLink, q: Queued) -> None:
         """Drop the incomplete delivery of lk that waits for its partner."""

@@ -48,7 +48,7 @@ class Interruptions:
         lk.drop_head()
         lk.discard = False
         if lk.partner is None:
-            lk.give_back()
+            lk.return_credit()
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
         """The consumer settled a delivery that still arrives, without accepting it: send no more frames of it."""

@@ -70,7 +70,7 @@ class Settlement:
             lk.accepted += 1
             self.counters.accepted += 1
             lk.session.settle(lk.transfer_id, ACCEPTED)
-        lk.give_back()
+        lk.return_credit()
 
     def refuse(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
         """Refuse a new delivery: report the outcome now, ignore its remaining frames."""
@@ -87,7 +87,7 @@ class Settlement:
         if more:
             lk.discard = True
         else:
-            lk.give_back()
+            lk.return_credit()
 
     # ---- the receiver reports
     def on_outcome(self, d: Delivery, settled: cython.bint, state: bytes) -> RouterLink | None:
@@ -197,7 +197,7 @@ class Settlement:
     def return_credit(self, d: Delivery, lk: RouterLink) -> None:
         """A client's delivery is settled: return its credit, after the last frame if it still arrives."""
         if lk.kind == ENDPOINT and not (lk.mid_delivery and lk.transfer_id == d.did):
-            lk.give_back()
+            lk.return_credit()
 
     def leave_incoming(self, d: Delivery, lk: RouterLink) -> None:
         """The delivery is no longer unsettled on its incoming link."""
