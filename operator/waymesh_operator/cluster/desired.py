@@ -45,11 +45,22 @@ from waymesh_operator.router_entities.verdicts import (
 from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
-from .exposure import exposure_objects, missing_api
-from .failover import cluster_urls
+from .exposure import cluster_urls, exposure_objects, missing_api
 from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
-from .objects import Manifest, client_service, disruption_budget, mesh_service, metrics_service, network_policy
-from .secrets import LIMIT_BYTES, cert_manager_objects, credentials_secret, seed_bytes, seed_config_map, tls_secrets
+from .objects import (
+    LIMIT_BYTES,
+    Manifest,
+    cert_manager_objects,
+    client_service,
+    credentials_secret,
+    disruption_budget,
+    mesh_service,
+    metrics_service,
+    network_policy,
+    seed_bytes,
+    seed_config_map,
+    tls_secrets,
+)
 from .stateful_set import image_of, stateful_set
 
 

@@ -1,18 +1,18 @@
-"""The objects that expose listeners with `expose`: a Service for each, and routes to it."""
+"""How clients reach listeners: Services and routes of listeners with `expose`, their addresses, and failover lists."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.exposure import Expose
-from waymesh_operator.resources.http_listener import app_protocol
+from waymesh_operator.resources.http_listener import app_protocol, scheme_of
 from waymesh_operator.resources.router import Listener, Router, router_id
 
-from .context import RouteApis
+from .context import ClusterContext, RouteApis
 from .objects import Manifest, make, marked, port_entry, selector_of
 
 LISTENER_LABEL = "waymesh.io/listener"
@@ -173,3 +173,105 @@ def _named(
         "annotations": {**metadata["annotations"], **annotations},
     }
     return marked({**manifest, "metadata": metadata})
+
+
+Objects = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Live objects by kind and name."""
+
+
+def address(host: str, port: int) -> str:
+    """`host:port`, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def exposure_addresses(exposure: Exposure, objects: Objects, nodes: Mapping[str, str]) -> list[str]:
+    """Return the addresses of an exposure as `host:port`; empty while they are unknown. `nodes`: by router id."""
+    service, port = objects.get(("Service", exposure.name), {}), exposure.listener.port
+    if not service:
+        return []
+    if exposure.route:
+        return _of_route(exposure, objects.get((exposure.route, exposure.name), {}))
+    if exposure.expose.type == "NodePort":
+        ports = [item.get("nodePort") for item in service["spec"].get("ports") or ()]
+        # Every node with a router accepts connections, whatever the traffic policy.
+        hosts = sorted({host for name, host in nodes.items() if exposure.router_id in ("", name)})
+        return [address(host, number) for number in ports if number for host in hosts]
+    if exposure.expose.type == "LoadBalancer":
+        given = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+        hosts = [item.get("hostname") or item.get("ip") for item in given]
+        return [address(host, port) for host in hosts if host]
+    metadata = service["metadata"]
+    return [address(f"{metadata['name']}.{metadata['namespace']}.svc", port)]
+
+
+def exposed_addresses(
+    router: Router, objects: Mapping[tuple[str, str, str], Mapping[str, Any]]
+) -> dict[str, list[str]]:
+    """Return the addresses of exposed listeners with failover lists, by the name of the exposure. `objects`: live
+    objects by kind, namespace and name."""
+    wanted = {listener.name for listener in router.listeners if listener.failover}
+    if not wanted:
+        return {}
+    live = {(kind, name): body for (kind, _, name), body in objects.items()}
+    nodes = {name: host for (kind, name), body in live.items() if kind == "Pod" and (host := node_of(body))}
+    found = (exposure for exposure in exposures(router, router.size) if exposure.listener.name in wanted)
+    return {exposure.name: exposure_addresses(exposure, live, nodes) for exposure in found}
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """Return the address of a pod's node; empty if it has none yet."""
+    return str((pod.get("status") or {}).get("hostIP") or "")
+
+
+def _of_route(exposure: Exposure, live: Mapping[str, Any]) -> list[str]:
+    """Return the addresses of a route that exists and was not refused."""
+    if not live or refusals(live):
+        return []
+    admitted = [item["host"] for item in (live.get("status") or {}).get("ingress") or () if item.get("host")]
+    hosts = [exposure.host] if exposure.host else sorted(set(admitted))
+    return [address(host, exposure.expose.port) for host in hosts]
+
+
+def refusals(route: Mapping[str, Any]) -> list[str]:
+    """Return the reasons of Gateways or OpenShift routers that refused a route."""
+    status = route.get("status") or {}
+    return [
+        f"{item.get('reason', '')}: {item.get('message', '')}".strip(": ")
+        for judge in (*(status.get("parents") or ()), *(status.get("ingress") or ()))
+        for item in judge.get("conditions") or ()
+        if item.get("type") in ("Accepted", "ResolvedRefs", "Admitted") and item.get("status") == "False"
+    ]
+
+
+LISTED = 8
+"""Maximum length of a list. Each open carries it, and the seeds of all routers, which one ConfigMap holds."""
+
+
+def server_urls(
+    listener: Listener, ordinal: int, own: Sequence[Iterable[str]], common: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the URLs for clients of the router with this ordinal: the other routers, the next ordinals first, so that
+    clients of different lost routers spread over different routers; then the addresses that lead to any router.
+
+    `own`: for each router that stays, its individual addresses; `common`: those of all routers.
+    """
+    following = [(ordinal + step) % len(own) for step in range(1, len(own) + 1)]
+    others = [place for other in following if other != ordinal for place in own[other]]
+    scheme = scheme_of(listener.http, tls=listener.tls)
+    places = dict.fromkeys((*others[: LISTED - 1], *common))
+    return tuple(f"{scheme}://{place}" for place in places)[:LISTED]
+
+
+def cluster_urls(router: Router, listener: Listener, ordinal: int, context: ClusterContext) -> tuple[str, ...]:
+    """Return the list in a cluster; empty while the addresses for clients outside are unknown.
+
+    Clients of an exposed listener get addresses that are reachable from outside, not names of the cluster's DNS.
+    """
+    ref, known = router.ref, context.addresses
+    ids = [router_id(ref, k) for k in range(router.size)]
+    if listener.expose is not None and listener.expose.outside:
+        own = [known.get(exposure_name(ref.name, listener.name, one), ()) for one in ids]
+        return server_urls(listener, ordinal, own, known.get(exposure_name(ref.name, listener.name), ()))
+    domain = f"{ref.namespace}.svc.{context.settings.cluster_domain}"
+    names = [[address(f"{one}.{ref.name}-mesh.{domain}", listener.port)] for one in ids]
+    return server_urls(listener, ordinal, names, [address(f"{ref.name}.{domain}", listener.port)])

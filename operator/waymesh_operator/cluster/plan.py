@@ -47,7 +47,7 @@ from .balance import moves
 from .desired import DesiredState
 from .exposure import is_exposure, opens
 from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
-from .pod_files import outdated_pods
+from .stateful_set import outdated_pods
 
 
 @dataclass(frozen=True, slots=True)

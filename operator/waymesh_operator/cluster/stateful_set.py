@@ -1,4 +1,4 @@
-"""The StatefulSet of a Router.
+"""The StatefulSet of a Router, and the annotation that makes the kubelet update files of its pods.
 
 Its pod template changes only for image, resources, placement, labels and annotations of the pods, for the drain
 time-out (which sets the pods' grace period), and for the target of exported files. Everything else is in the ConfigMap
@@ -7,17 +7,17 @@ and the Secrets, which are outside the template.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from waymesh_operator.resources.router import S3, Router, router_id
 from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
+from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .mesh import SHARED_FILE
 from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_of, make, marked, selector_of
-from .pod_files import SECRET_VOLUMES
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
@@ -225,3 +225,38 @@ def _empty() -> Mapping[str, Any]:
 
 def _named(items: Iterable[Mapping[str, Any]] | None, name: str) -> Mapping[str, Any] | None:
     return next((item for item in items or () if item["name"] == name), None)
+
+
+FILES_ANNOTATION = "waymesh.io/files"
+"""Annotation of a pod: the versions of the Secrets whose contents the kubelet was told to mount. Not a digest of the
+contents: that would help to guess passwords.
+
+The kubelet updates files from Secrets by itself, but only once a minute or so. It does so at once when an annotation
+of the pod changes. Source: the Kubernetes documentation on ConfigMaps, "Mounted ConfigMaps are updated automatically".
+"""
+SECRET_VOLUMES = ("tls", "credentials")
+"""Volumes of a pod from Secrets, which are named ROUTER-VOLUME."""
+
+
+def outdated_pods(
+    name: str, objects: Mapping[tuple[str, str], Mapping[str, Any]], mesh: ObservedMesh
+) -> Iterator[Manifest]:
+    """Return the new annotation of each pod whose router runs and whose Secrets have changed, as a manifest to apply.
+
+    `name` is the Router's; `objects` are the live objects by kind and name. A pod that is still starting is left out:
+    it mounts the present contents, and gets its annotation when its router answers.
+    """
+    secrets = [objects.get(("Secret", f"{name}-{volume}")) for volume in SECRET_VOLUMES]
+    versions = ".".join(str(secret["metadata"].get("resourceVersion", "")) for secret in secrets if secret is not None)
+    for router in sorted(mesh.routers):
+        pod = objects.get(("Pod", router))
+        if pod is None or not versions or mesh.routers[router].state is not RouterState.RUNNING:
+            continue
+        if (pod["metadata"].get("annotations") or {}).get(FILES_ANNOTATION) != versions:
+            yield _annotated(pod["metadata"], versions)
+
+
+def _annotated(pod: Mapping[str, Any], versions: str) -> Manifest:
+    """Return the partial manifest; with the uid, so that it never applies to a successor of the pod."""
+    same = {field: pod[field] for field in ("name", "namespace", "uid")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**same, "annotations": {FILES_ANNOTATION: versions}}}

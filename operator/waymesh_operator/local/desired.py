@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from waymesh_operator.cluster.addresses import address
 from waymesh_operator.cluster.context import ENTROPY_BYTES
 from waymesh_operator.cluster.desired import DesiredState
-from waymesh_operator.cluster.failover import server_urls
+from waymesh_operator.cluster.exposure import address, server_urls
 from waymesh_operator.cluster.mesh import (
     DesiredConnector,
     DesiredListener,

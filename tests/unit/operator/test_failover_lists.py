@@ -12,7 +12,7 @@ from tests.operator.kit import resource
 from tests.unit.operator.test_operator_objects import CONTEXT
 from waymesh_operator.cluster.actions import ApplyObject
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
-from waymesh_operator.cluster.failover import LISTED
+from waymesh_operator.cluster.exposure import LISTED
 from waymesh_operator.cluster.mesh import Place
 from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.local.desired import LocalContext, desired_local

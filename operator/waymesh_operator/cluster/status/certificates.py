@@ -10,7 +10,7 @@ from typing import Any
 
 from waymesh_operator.resources.router import Listener, Router
 from waymesh_operator.resources.router_link import RouterLink
-from waymesh_operator.tls.validity import Validity, of_certificates, of_revocation_lists
+from waymesh_operator.tls.certificates import Validity, of_certificates, of_revocation_lists
 
 from .conditions import Condition, MeshSnapshot, timestamp
 

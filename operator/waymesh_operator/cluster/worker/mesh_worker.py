@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.cluster.actions import Action, ApplyObject, Scale
-from waymesh_operator.cluster.apply import ObjectWriter, Result, carry_out
+from waymesh_operator.cluster.apply import DeliveredSeeds, ObjectWriter, RefusalKey, Refusals, Result, carry_out
 from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.exposure import exposed_addresses
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
 from waymesh_operator.cluster.status.certificates import EXPIRING, ends_in_seconds
@@ -34,9 +35,7 @@ from waymesh_operator.routers.pods import pod_view
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .observation import LiveMesh, Routers, UserSecrets, mesh_tls, read_claims, secret_data, troubles
-from .rollout import DeliveredSeeds, RefusalKey, Refusals
-from .routes import Routes, exposed_addresses
+from .observation import LiveMesh, Routers, Routes, UserSecrets, mesh_tls, read_claims, secret_data, troubles
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,5 @@
-"""What a worker observes of its mesh: routers over management connections, Secrets and claims, Events about pods."""
+"""What a worker observes of its mesh: routers over management connections, Secrets and claims, Events about pods, and
+routes, which are not watched."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
+from waymesh_operator.cluster.context import RouteApis
+from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
 from waymesh_operator.errors import KubeError, LiveError
-from waymesh_operator.kube.api import CLAIM, EVENT, SECRET
-from waymesh_operator.resources.router import Ref
+from waymesh_operator.kube.api import CLAIM, EVENT, ROUTES, SECRET, SELECTOR
+from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.routers.live_router import LiveRouter, Reading
 from waymesh_operator.routers.observed import (
     ObservedMesh,
@@ -27,7 +30,7 @@ from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
 from .environment import Environment
-from .inventory import Key, Object
+from .inventory import Key, Object, key_of
 
 log = logging.getLogger(__name__)
 
@@ -248,3 +251,61 @@ async def _events(world: Environment, mesh: Ref, uid: str) -> list[Object]:
         return list(await world.kube.list(EVENT, mesh.namespace, fields=f"involvedObject.uid={uid}"))
     except KubeError:
         return []
+
+
+_KINDS = frozenset(kind.kind for kind in ROUTES)
+
+
+@dataclass(slots=True)
+class Routes:
+    """Lists the routes of a mesh, of the kinds that its Router needs and of those that exist. A new worker lists all
+    kinds if there is a Service to which an earlier worker may have created routes."""
+
+    mesh: Ref
+    world: Environment
+    _held: frozenset[str] | None = None
+
+    async def read(self, router: Router, objects: dict[Key, Object]) -> RouteApis:
+        """Return the route APIs of the cluster. Replaces the routes in `objects`, which come from responses to writes,
+        by those that are listed. Raises KubeError."""
+        wanted = frozenset(route_kind(listener) for listener in router.listeners) - {""}
+        if self._held is None:
+            self._held = _KINDS if any(_is_exposure(body) for body in objects.values()) else frozenset()
+        for key in [key for key in objects if key[0] in _KINDS]:
+            del objects[key]
+        if not wanted | self._held:
+            return RouteApis()
+        try:
+            apis, found = await self._list(wanted | self._held)
+        except KubeError as error:
+            if not error.missing:
+                raise
+            # An API was removed, or its versions changed, since the last discovery.
+            self.world.served.forget()
+            apis, found = await self._list(wanted | self._held)
+        self._held = frozenset(item["kind"] for item in found)
+        objects.update({key_of(item): item for item in found})
+        return apis
+
+    async def _list(self, kinds: frozenset[str]) -> tuple[RouteApis, list[Object]]:
+        """Return the route APIs of the cluster, and the routes of these kinds."""
+        world = self.world
+        served = dict(await world.served.read(world.kube, world.clock(), world.pace.apis_s))
+        found: list[Object] = []
+        forbidden: set[str] = set()
+        for kind in ROUTES:
+            if kind.kind not in served or kind.kind not in kinds:
+                continue
+            try:
+                here = kind.in_version(served[kind.kind])
+                found += await world.kube.list(here, self.mesh.namespace, f"{SELECTOR}={self.mesh.name}")
+            except KubeError as error:
+                if error.status != 403:
+                    raise
+                forbidden.add(kind.kind)
+                del served[kind.kind]
+        return RouteApis(served, frozenset(forbidden)), found
+
+
+def _is_exposure(body: Object) -> bool:
+    return body["kind"] == "Service" and LISTENER_LABEL in (body["metadata"].get("labels") or {})
