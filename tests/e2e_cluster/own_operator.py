@@ -28,7 +28,7 @@ from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.kube.api import FIELD_MANAGER, OWNED, RESOURCES, SELECTOR, Kind, KubeClient
 from waymesh_operator.kube.client import DynamicKube, find_cluster
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.routers.client import KeyFolder, LiveClient, Reach, SecureReach
+from waymesh_operator.routers.management import KeyFolder, LiveClient, Reach, SecureReach
 
 QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1.0, apis_s=1.0)
 FOREVER_S = 3600

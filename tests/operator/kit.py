@@ -22,7 +22,7 @@ from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.schema import with_defaults
-from waymesh_operator.routers.client import KeyFolder
+from waymesh_operator.routers.management import KeyFolder
 
 NAMESPACE = "ns"
 MESH = Ref(NAMESPACE, "mesh")

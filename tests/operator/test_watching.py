@@ -15,7 +15,7 @@ from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_operator.cluster.monitoring import Heartbeat
 from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
-from waymesh_operator.handlers.events import register, settings
+from waymesh_operator.handlers import register, settings
 from waymesh_operator.kube.api import OWNED, RESOURCES
 from waymesh_operator.resources.router import Ref
 

@@ -11,14 +11,14 @@ from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, 
 from waymesh_operator.cluster.plan import drift, plan
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.router import Listener, Pod, Ref
-from waymesh_operator.router_entities.actions import (
+from waymesh_operator.router_entities.diff import (
     CreateEntity,
     DeleteEntity,
     DrainRouter,
     QuiesceEntity,
     UpdateEntity,
+    plan_entities,
 )
-from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import (
     ADDRESS,
     AUTOLINK,

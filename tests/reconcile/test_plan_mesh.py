@@ -12,7 +12,7 @@ from waymesh_operator.cluster.actions import CreateRouter, RestartRouter, StopRo
 from waymesh_operator.cluster.plan import plan
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.router import Listener, Router
-from waymesh_operator.router_entities.actions import (
+from waymesh_operator.router_entities.diff import (
     CreateEntity,
     DeleteEntity,
     DrainRouter,

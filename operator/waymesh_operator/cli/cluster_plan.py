@@ -28,7 +28,7 @@ from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.validation import check_alone
-from waymesh_operator.routers.client import KeyFolder, LiveClient, connect
+from waymesh_operator.routers.management import KeyFolder, LiveClient, connect
 from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from waymesh_operator.router_entities.names import ROUTER, Entity
-from waymesh_operator.routers.client import LiveClient, connect
-from waymesh_operator.routers.management import read_entities, set_draining
+from waymesh_operator.routers.management import LiveClient, connect, read_entities, set_draining
 
 from .cluster import Where, bus
 

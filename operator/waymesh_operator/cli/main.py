@@ -315,7 +315,7 @@ def demo(
     no_color: NoColor = False,
 ) -> None:
     """Run a demo: three routers, messages, tables, and the loss of a router. Ends by itself."""
-    from waymesh_operator.demo.steps import run_demo
+    from waymesh_operator.local.demo import run_demo
 
     raise typer.Exit(run_demo(messages, no_color))
 

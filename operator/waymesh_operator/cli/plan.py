@@ -16,7 +16,7 @@ from waymesh_operator.local.state import default_root
 from waymesh_operator.local.supervisor import ManifestFiles, MeshPlan, Supervisor
 from waymesh_operator.local.tables import make_console, plan_table
 from waymesh_operator.router_entities.names import Entity
-from waymesh_operator.routers.client import connect
+from waymesh_operator.routers.management import connect
 
 CHANGES = 2
 """Exit code with --detailed-exitcode when there is something to do."""

@@ -23,7 +23,7 @@ from waymesh_operator.local.state import default_root
 from waymesh_operator.local.status import BAD, NOTE, Event
 from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
 from waymesh_operator.local.tables import TableData, event_text, make_console, resource_table, router_table, screen
-from waymesh_operator.routers.client import connect
+from waymesh_operator.routers.management import connect
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5

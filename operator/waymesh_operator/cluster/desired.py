@@ -19,7 +19,7 @@ from waymesh_operator.router_entities.builders import (
     options_of,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import listener_files
+from waymesh_operator.router_entities.credentials import KeptKeys, listener_files, users_file
 from waymesh_operator.router_entities.names import (
     LISTENER,
     OPERATORS,
@@ -32,7 +32,6 @@ from waymesh_operator.router_entities.names import (
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import LOOPBACK, MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.tokens import judge_tokens, token_files, token_profiles
-from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.router_entities.verdicts import (
     Verdict,
     Verdicts,

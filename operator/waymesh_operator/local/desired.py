@@ -30,12 +30,11 @@ from waymesh_operator.router_entities.builders import (
     options_of,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import SecretData, listener_files
+from waymesh_operator.router_entities.credentials import KeptKeys, SecretData, listener_files, users_file
 from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, ROUTER, TELEMETRY_FOLDER, Entity
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.tokens import UNKNOWN, token_files, token_profiles
-from waymesh_operator.router_entities.users import KeptKeys, users_file
 from waymesh_operator.router_entities.verdicts import judge
 
 

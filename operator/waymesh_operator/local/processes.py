@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from waymesh_operator.routers.client import LiveClient
-from waymesh_operator.routers.management import RouterView
+from waymesh_operator.routers.management import LiveClient, RouterView
 from waymesh_operator.routers.observed import RouterState
 
 PROGRAM = "waymesh-router"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.routers.client import connect
+from waymesh_operator.routers.management import connect
 
 from .mesh import Environment, LocalMesh
 from .processes import SystemLauncher

@@ -19,8 +19,8 @@ from typing import IO, Any
 from waymesh_operator.cluster.mesh import Place
 from waymesh_operator.errors import LocalError
 from waymesh_operator.resources.router import Ref, Router, router_id
+from waymesh_operator.router_entities.credentials import USERS_FILE
 from waymesh_operator.router_entities.names import OPERATORS
-from waymesh_operator.router_entities.users import USERS_FILE
 
 LOOPBACK = "127.0.0.1"
 FIRST, LAST = 22000, 32000

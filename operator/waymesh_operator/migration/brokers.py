@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from waymesh_schema.password import ENV, FILE, password_form
 
-from .names import resource_name
-from .source import Entity, Source
+from .source import Entity, Source, resource_name
 
 _KNOWN = ("host", "port", "role", "sslProfile", "saslMechanisms", "saslUsername", "saslPassword", "openHostname",
           "openContainerId", "verifyHostname", "failoverUrls", "cost")  # fmt: skip

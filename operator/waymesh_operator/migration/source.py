@@ -1,8 +1,10 @@
-"""The source of a translation: the entities of a qdrouterd.conf file, or of an Interconnect resource."""
+"""The source of a translation (the entities of a qdrouterd.conf file, or of an Interconnect resource), and names of
+resources from names and addresses that Kubernetes does not accept."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,3 +180,30 @@ def _interconnect(document: Document) -> Source:
         namespace=str(metadata.get("namespace", "")),
         plan={**plan, "unknown": sorted(spec.keys() - _TYPES.keys() - {"deploymentPlan", "users"})},
     )
+
+
+MOST = 60
+"""Longer names are cut."""
+
+
+def resource_name(text: str) -> str:
+    """Convert the text to a name: lower-case letters, digits and hyphens, beginning with a letter."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:MOST].strip("-")
+    return name if name[:1].isalpha() else f"r-{name}".strip("-")
+
+
+class Names:
+    """Gives each resource of a kind a unique name."""
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[str, str]] = set()
+
+    def choose(self, kind: str, text: str) -> str:
+        """Return a name made from the text, with a number appended if the kind has that name already."""
+        wanted = resource_name(text)
+        name, number = wanted, 1
+        while (kind, name) in self._taken:
+            number += 1
+            name = f"{wanted}-{number}"
+        self._taken.add((kind, name))
+        return name

@@ -10,8 +10,7 @@ from waymesh_operator.resources.crds import GROUP
 from waymesh_operator.resources.router import LIMITS
 
 from .brokers import broker_of
-from .names import Names, resource_name
-from .source import Entity, Source
+from .source import Entity, Names, Source, resource_name
 
 Manifest = dict[str, Any]
 VERSION = f"{GROUP}/v1alpha1"

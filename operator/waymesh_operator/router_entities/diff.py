@@ -1,14 +1,15 @@
-"""Comparison of the entities a router should have with those it has, and the actions that remove the differences."""
+"""Actions on a running router, and the comparison of the entities it should have with those it has, which returns the
+actions that remove the differences."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from waymesh_schema.convert import convert
 from waymesh_schema.entities import entity_type
 
-from .actions import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
 from .names import (
     ADDRESS,
     AUTOLINK,
@@ -24,6 +25,133 @@ from .names import (
     quiesces,
 )
 from .policies import same_groups
+
+
+@dataclass(frozen=True)
+class CreateEntity:
+    """Create an entity on a running router. `replaces`: it replaces one with other values."""
+
+    sign: ClassVar[str] = "+"
+    router_id: str
+    entity: Entity
+    replaces: bool = False
+
+    def describe(self) -> str:
+        """The action in words."""
+        return f"{self.router_id}: {'replace' if self.replaces else 'create'} {describe_entity(self.entity)}"
+
+
+@dataclass(frozen=True)
+class UpdateEntity:
+    """Update an entity on a running router. `changes` is name → (present, desired)."""
+
+    sign: ClassVar[str] = "~"
+    router_id: str
+    entity: Entity
+    changes: Mapping[str, tuple[Any, Any]]
+
+    def describe(self) -> str:
+        """The action in words."""
+        changes = ", ".join(_change(name, *values) for name, values in self.changes.items())
+        return f"{self.router_id}: update {self.entity.type} {short_name(self.entity)}: {changes}"
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    """Describe a changed attribute; a map, such as the groups of a vhost, would be too long."""
+    return name if isinstance(new, Mapping) else f"{name} {old} → {new}"
+
+
+@dataclass(frozen=True)
+class DeleteEntity:
+    """Delete an entity of a running router."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    entity: Entity
+    replaced: bool = False
+
+    def describe(self) -> str:
+        """The action in words."""
+        what = "remove the old" if self.replaced else "delete"
+        return f"{self.router_id}: {what} {describe_entity(self.entity)}"
+
+
+@dataclass(frozen=True)
+class QuiesceEntity:
+    """Quiesce an entity: it accepts no more messages, and the router removes it when all deliveries are settled."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    entity: Entity
+    replaced: bool = False
+
+    def describe(self) -> str:
+        """The action in words."""
+        what = "the old " if self.replaced else ""
+        return f"{self.router_id}: quiesce and remove {what}{describe_entity(self.entity)}"
+
+
+@dataclass(frozen=True)
+class DrainRouter:
+    """Set `draining` and `drainTimeoutSeconds` of a router. The next observations show its progress."""
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    timeout_s: int
+
+    def describe(self) -> str:
+        """The action in words."""
+        return f"drain router {self.router_id} (at most {self.timeout_s} s)"
+
+
+@dataclass(frozen=True)
+class UndrainRouter:
+    """Reset `draining`: the router is desired again before it was removed."""
+
+    sign: ClassVar[str] = "+"
+    router_id: str
+
+    def describe(self) -> str:
+        """The action in words."""
+        return f"take router {self.router_id} back into service"
+
+
+@dataclass(frozen=True)
+class MoveClients:
+    """Set `clientShare` of a router: it closes connections of clients above it that were open `older_s` before."""
+
+    sign: ClassVar[str] = "~"
+    router_id: str
+    share: int
+    older_s: int
+
+    def describe(self) -> str:
+        """The action in words."""
+        return f"router {self.router_id}: move clients above {self.share} to other routers"
+
+
+EntityAction = CreateEntity | UpdateEntity | DeleteEntity | QuiesceEntity
+
+
+def short_name(entity: Entity) -> str:
+    """The name for display, without the prefix of the resource."""
+    return entity.base_name.split("/", 3)[-1] if entity.owned else entity.name.removeprefix(f"{entity.type}/")
+
+
+def describe_entity(entity: Entity) -> str:
+    """Describe an entity: type, name and the most important attributes."""
+    attributes = entity.attributes
+    if entity.type == ADDRESS:
+        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
+        return f"address {short_name(entity)} ({kind} {attributes.get(kind)}, {attributes.get('distribution')})"
+    if entity.type in (LISTENER, CONNECTOR):
+        return f"{entity.type} {short_name(entity)} ({attributes.get('host')}:{attributes.get('port')})"
+    if entity.type == VHOST:
+        return f"vhost {short_name(entity)} ({attributes.get('hostname')})"
+    return f"{entity.type} {short_name(entity)}"
+
+
+RouterAction = EntityAction | DrainRouter | UndrainRouter | MoveClients
 
 
 def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:

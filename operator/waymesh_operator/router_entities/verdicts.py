@@ -24,8 +24,7 @@ from waymesh_operator.resources.router import Listener, Ref, Router
 from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
-from .credentials import LINK_PARTS, SecretData, listener_keys
-from .users import unusable_users
+from .credentials import LINK_PARTS, SecretData, listener_keys, unusable_users
 
 
 @dataclass(frozen=True, slots=True)

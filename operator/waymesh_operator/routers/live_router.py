@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.actions import (
+from waymesh_operator.router_entities.diff import (
     DrainRouter,
     EntityAction,
     MoveClients,
@@ -22,8 +22,8 @@ from waymesh_operator.router_entities.actions import (
 from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LISTENER, ROUTER, VHOST, Entity, leads_out
 from waymesh_operator.tls.rollover import TlsView
 
-from .client import Reach
 from .management import (
+    Reach,
     apply_entity,
     read_consumers,
     read_containers,

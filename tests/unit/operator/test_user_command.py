@@ -14,7 +14,7 @@ import yaml
 
 from waymesh_amqp.sasl import MECHANISMS, Challenge, SaslClient, SaslServer
 from waymesh_amqp.users import UserFile
-from waymesh_operator.router_entities.users import USERS_FILE, KeptKeys, unusable_users, users_file
+from waymesh_operator.router_entities.credentials import USERS_FILE, KeptKeys, unusable_users, users_file
 
 pytestmark = pytest.mark.engine_independent
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waymesh_amqp.users import UserFile, make_line
-from waymesh_operator.router_entities.users import USERS_FILE, KeptKeys, unusable_users, users_file
+from waymesh_operator.router_entities.credentials import USERS_FILE, KeptKeys, unusable_users, users_file
 
 pytestmark = pytest.mark.engine_independent
 

@@ -18,7 +18,7 @@ from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube.api import EVENT, ROUTES, KubeClient
-from waymesh_operator.routers.client import KeyFolder, Reach, SecureReach
+from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, MissingReferences
 from .service_accounts import ServiceAccounts

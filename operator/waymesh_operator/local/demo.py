@@ -1,4 +1,4 @@
-"""The steps of the demo, their output, and their checks."""
+"""`waymesh demo` shows a mesh at work: its steps, their output, and their checks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from waymesh_client.management import ManagementClient
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.local.mesh import Environment, LocalMesh
-from waymesh_operator.local.processes import SystemLauncher
-from waymesh_operator.local.status import Event
-from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
-from waymesh_operator.local.tables import address_table, event_text, link_table, make_console, router_table
 from waymesh_operator.resources.crds import data_folder
-from waymesh_operator.routers.client import connect
-from waymesh_operator.routers.management import read_addresses
+from waymesh_operator.routers.management import connect, read_addresses
 from waymesh_operator.routers.observed import RouterState
 
-from .traffic import Account, Order, Traffic
+from .demo_traffic import Account, Order, Traffic
+from .mesh import Environment, LocalMesh
+from .processes import SystemLauncher
+from .status import Event
+from .supervisor import ManifestFiles, Supervisor, keep_up
+from .tables import address_table, event_text, link_table, make_console, router_table
 
 MANIFEST = "mesh.yaml"
 ADDRESS = "orders"

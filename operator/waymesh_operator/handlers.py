@@ -1,4 +1,9 @@
-"""Registration with kopf, and a guard that notices when one of its watches has ended."""
+"""kopf: the watched kinds, handlers that pass on its events, and a guard that notices when a watch has ended.
+
+kopf is used for watching only. Its create, update and resume handlers store an annotation on objects, its daemons a
+finalizer, and neither recovers well from a failed patch; `on.event` needs neither. Events go to the inventory, and
+one worker per mesh acts on them.
+"""
 
 from __future__ import annotations
 

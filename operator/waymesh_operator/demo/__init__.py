@@ -1,1 +1,0 @@
-"""`waymesh demo`: shows a mesh at work, step by step."""
