@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.cli.router_options import DEFAULT_BUS, RouterOptions, router_url, split
+from waymesh_operator.cli.options import DEFAULT_BUS, RouterOptions, router_url, split
 from waymesh_operator.errors import WaymeshError
 
 pytestmark = pytest.mark.engine_independent

@@ -32,7 +32,7 @@ from waymesh_operator.routers.management import KeyFolder, LiveClient, connect
 from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
-from .plan import CHANGES, action_row
+from .up import CHANGES, action_row
 
 UNKNOWN_IMAGE = "the-operators-default"
 

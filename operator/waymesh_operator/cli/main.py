@@ -11,13 +11,21 @@ import typer
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
-from .analyze import AnalyzeCommand, analyze, query
 from .link import app as link
-from .manage import manage
-from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, as_json, is_plugin, on_cluster
-from .policy import policy
-from .router_options import RouterCommand
-from .stat import stat
+from .management import manage, stat
+from .options import (
+    Context,
+    FreePorts,
+    Namespace,
+    NoColor,
+    Output,
+    RouterCommand,
+    StateDir,
+    as_json,
+    is_plugin,
+    on_cluster,
+)
+from .programs import AnalyzeCommand, analyze, policy, query
 
 if TYPE_CHECKING:
     from waymesh_operator.local.mesh import LocalMesh
@@ -104,7 +112,7 @@ def plan(
         raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
         raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
-    from .plan import PlanOptions, run_plan
+    from .up import PlanOptions, run_plan
 
     raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
 
@@ -125,11 +133,11 @@ def status(
     """
     local = _local(context, namespace, state_dir, all_namespaces)
     if local:
-        from .local_status import run_local_status
+        from .local_commands import run_local_status
 
         raise typer.Exit(run_local_status(local, router, as_json(output), no_color))
     from .cluster import Where
-    from .status import run_status
+    from .cluster_commands import run_status
 
     raise typer.Exit(run_status(Where(context, namespace, all_namespaces), router, as_json(output), no_color))
 
@@ -148,11 +156,11 @@ def topology(
     """
     local = _local(context, namespace, state_dir)
     if local:
-        from .local_status import run_local_topology
+        from .local_commands import run_local_topology
 
         raise typer.Exit(run_local_topology(local, router, no_color))
     from .cluster import Where
-    from .status import run_topology
+    from .cluster_commands import run_topology
 
     raise typer.Exit(run_topology(Where(context, namespace), router, no_color))
 
@@ -173,13 +181,13 @@ def drain(
     """
     local = _local(context, namespace, state_dir)
     if local:
-        from .drain import drain_at
-        from .local_status import local_router
+        from .cluster_commands import drain_at
+        from .local_commands import local_router
 
         with local_router(local, pod) as (name, url):
             raise typer.Exit(drain_at(name, url, timeout, undo, not no_wait))
     from .cluster import Where
-    from .drain import run_drain
+    from .cluster_commands import run_drain
 
     raise typer.Exit(run_drain(Where(context, namespace), pod, timeout, undo, not no_wait))
 
@@ -218,7 +226,7 @@ def report(
 ) -> None:
     """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
     from .cluster import Where
-    from .report import run_report
+    from .cluster_commands import run_report
 
     chosen = out or Path(Path(name).name)
     raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))

@@ -1,4 +1,4 @@
-"""Meshes of `waymesh up` on this machine, observed from another process."""
+"""Meshes of `waymesh up` on this machine, seen from another process: their state, and how to manage them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waymesh_operator.errors import WaymeshError
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.names import OPERATORS
 from waymesh_operator.routers.management import connect
 
 from .mesh import Environment, LocalMesh
@@ -91,3 +93,30 @@ def _peers(seed: str, ports: Mapping[int, str]) -> Iterator[str]:
             peer = ports.get(int(attributes["port"]))
             if peer is not None:
                 yield peer
+
+
+def local_bus(root: Path | None = None) -> str | None:
+    """Return the AMQP URL for management of the local mesh's first running router; None if no mesh runs.
+
+    `root`: folder with the state of local meshes. Raises WaymeshError if several meshes run.
+    """
+    meshes = {}
+    for path in sorted((root or default_root()).glob("*/state.json")):
+        urls = _running(path.parent)
+        if urls:
+            meshes[path.parent.name] = urls[min(urls)]
+    if len(meshes) > 1:
+        places = ", ".join(f"{url} ({name})" for name, url in meshes.items())
+        raise WaymeshError(f"several local meshes run: choose one with --bus: {places}")
+    return next(iter(meshes.values()), None)
+
+
+def _running(path: Path) -> dict[int, str]:
+    """Return the management URL of each running router of a mesh, by the router's ordinal."""
+    folder = StateFolder(path.parent, Ref("default", path.name))
+    folder.load()
+    return {
+        int(name.rpartition("-")[2]): folder.management(name)
+        for name, pid in folder.pids.items()
+        if OPERATORS in folder.ports.get(name, {}) and SystemLauncher().find(pid, folder.config(name)) is not None
+    }

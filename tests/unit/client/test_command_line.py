@@ -16,9 +16,9 @@ from tests.unit.client.fake_server import FakeServer, agent_answer
 from tests.unit.management.fake_router import PREFIX, Bench
 from waymesh_client.cli.manage import OPERATIONS
 from waymesh_client.cli.views import EDGES
-from waymesh_operator.cli import manage as manage_command
+from waymesh_operator.cli import management
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.cli.router_options import RouterOptions
+from waymesh_operator.cli.options import RouterOptions
 
 pytestmark = pytest.mark.engine_independent
 
@@ -339,4 +339,4 @@ def test_password_files(server: FakeServer, tmp_path: Path, capsys: Capture) -> 
 
 
 def test_every_operation_is_in_the_help() -> None:
-    assert set(manage_command.OPERATIONS) == set(OPERATIONS)
+    assert set(management.OPERATIONS) == set(OPERATIONS)

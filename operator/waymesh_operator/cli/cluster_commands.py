@@ -1,9 +1,12 @@
-"""`waymesh status` and `waymesh topology`: a cluster's meshes at a glance."""
+"""`waymesh status`, `topology`, `drain` and `report` on a cluster."""
 
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,8 +18,10 @@ from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube.api import RESOURCES, kind_of
 from waymesh_operator.local.tables import by_ordinal, make_console
 from waymesh_operator.resources.router import Router, parse_router, router_id
+from waymesh_operator.router_entities.names import ROUTER, Entity
+from waymesh_operator.routers.management import LiveClient, connect, read_entities, set_draining
 
-from .cluster import Found, Object, Where, condition, look
+from .cluster import Found, Object, Where, bus, condition, look
 
 _STYLE = {"True": "green", "False": "red", "Unknown": "yellow", "": "dim"}
 
@@ -144,3 +149,70 @@ def _list(names: Iterable[str]) -> str:
 
 def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+
+
+POLL_S = 0.5
+GRACE_S = 10.0
+"""How long after its time-out a router may take to report that it is drained."""
+
+
+def run_drain(where: Where, pod: str, timeout_s: int, undo: bool, wait: bool) -> int:
+    """Drain a router. Returns 0 when it is drained (or with `undo`, serves), 1 on time-out. Raises WaymeshError."""
+    with bus(where, pod) as (name, url):
+        return drain_at(name, url, timeout_s, undo, wait)
+
+
+def drain_at(name: str, url: str, timeout_s: int, undo: bool, wait: bool) -> int:
+    """Like `run_drain`, for the router whose management is at the URL."""
+    client = connect(url, 10.0)
+    try:
+        set_draining(client, _router(client).name, None if undo else timeout_s)
+        print(f"{name} {'serves again' if undo else 'drains'}")
+        return 0 if undo or not wait or _drained(client, name, timeout_s) else 1
+    finally:
+        client.close()
+
+
+def _drained(client: LiveClient, name: str, timeout_s: int) -> bool:
+    end, told = time.monotonic() + timeout_s + GRACE_S, -1
+    while time.monotonic() < end:
+        attributes = _router(client).attributes
+        unsettled = int(attributes.get("unsettledDeliveries") or 0)
+        if attributes.get("drainStatus") == "drained":
+            print(f"{name} is drained" + (f"; {unsettled} deliveries were not settled in time" if unsettled else ""))
+            return True
+        if unsettled != told:
+            print(f"{name}: {unsettled} deliveries unsettled")
+            told = unsettled
+        time.sleep(POLL_S)
+    print(f"{name} is not drained")
+    return False
+
+
+def _router(client: LiveClient) -> Entity:
+    (router,) = read_entities(client, (ROUTER,))
+    return router
+
+
+REPORT = "app.kubernetes.io/name=waymesh-analytics,app.kubernetes.io/component=report"
+"""Labels of the pod that serves the report of the analytics job."""
+REPORT_PORT = 8080
+
+
+def run_report(where: Where, out: Path | None, name: str) -> int:
+    """Fetch a file of the report into `out`, or to stdout if it is None, and return the exit code.
+
+    Raises WaymeshError.
+    """
+    from waymesh_operator.kube.forward import fetch  # the synchronous client is slow to import
+
+    data = fetch(where.context, where.namespace, REPORT, f"{REPORT_PORT}/{name}")
+    if out is None:
+        sys.stdout.buffer.write(data)
+        return 0
+    try:
+        out.write_bytes(data)
+    except OSError as error:
+        raise WaymeshError(f"{out}: {error.strerror}") from None
+    print(f"{out}: {len(data):,} bytes")
+    return 0
