@@ -14,7 +14,8 @@ from tests.reconcile.pods import Pods
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
-from waymesh_operator.resources.router import Listener, Ref, Router, Telemetry
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router, Telemetry
 from waymesh_operator.router_entities.names import TELEMETRY_FOLDER
 from waymesh_operator.routers.management import apply_entity
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

@@ -10,7 +10,8 @@ import pytest
 from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
 from waymesh_operator.cluster.plan import drift, plan
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
-from waymesh_operator.resources.router import Listener, Pod, Ref
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Pod, Ref
 from waymesh_operator.router_entities.diff import (
     CreateEntity,
     DeleteEntity,

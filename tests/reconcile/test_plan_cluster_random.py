@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from waymesh_operator.cluster.plan import plan
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
-from waymesh_operator.resources.router import Listener, Ref
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref
 
 from .cluster_model import MESH, ModelCluster, router
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from waymesh_operator.cluster.actions import CreateRouter, RestartRouter, StopRouter, WriteSeed
 from waymesh_operator.cluster.plan import plan
 from waymesh_operator.resources.dependents import Address
-from waymesh_operator.resources.router import Listener, Router
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.diff import (
     CreateEntity,
     DeleteEntity,

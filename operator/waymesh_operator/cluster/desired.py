@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Listener, Ref, Router, router_id
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router, router_id
 from waymesh_operator.router_entities.builders import (
     MUTUAL,
     Security,

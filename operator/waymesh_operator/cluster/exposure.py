@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.resources.exposure import Expose
-from waymesh_operator.resources.http_listener import app_protocol, scheme_of
-from waymesh_operator.resources.router import Listener, Router, router_id
+from waymesh_operator.resources.listener import Expose, Listener, app_protocol, scheme_of
+from waymesh_operator.resources.router import Router, router_id
 
 from .context import ClusterContext, RouteApis
 from .objects import Manifest, make, marked, port_entry, selector_of

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waymesh_operator.resources.http_listener import app_protocol
+from waymesh_operator.resources.listener import app_protocol
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest

@@ -19,7 +19,8 @@ from waymesh_operator.cluster.mesh import (
     seed_text,
 )
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Listener, Router, router_id
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
     Security,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.resources.crds import GROUP
-from waymesh_operator.resources.router import LIMITS
+from waymesh_operator.resources.listener import LIMITS
 
 from .brokers import broker_of
 from .source import Entity, Names, Source, resource_name

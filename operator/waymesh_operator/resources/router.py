@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .exposure import Expose, parse_expose
-from .http_listener import Http, parse_http
+from .listener import Listener, parse_listener
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,53 +18,6 @@ class Ref:
 
     def __str__(self) -> str:
         return self.name if self.namespace == "default" else f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """A port for clients."""
-
-    name: str
-    port: int
-    tls: bool = False
-    # none, plain, scram, mtls or token
-    auth: str = "none"
-    # Name of the Secret with the passwords.
-    users: str = ""
-    # Address of the broker behind the listener, if there is one.
-    route_address: str = ""
-    # Offered to clients in addition to the capabilities of the routers and of that broker.
-    open_capabilities: tuple[str, ...] = ()
-    # Name of the Secret with its certificate; empty: the certificate of the mesh.
-    certificate: str = ""
-    # Name of the Secret with the authorities of clients' certificates; empty: that of the mesh.
-    authorities: str = ""
-    # Whether that Secret also has revocation lists.
-    revocation: bool = False
-    # Each virtual host has a separate address space.
-    tenants: bool = False
-    # The virtual host of all clients; empty: each client names it.
-    vhost: str = ""
-    # none or read
-    management: str = "none"
-    # Of new connections on each router, as connections/seconds; empty: no limit.
-    connection_rate: str = ""
-    # Name of the TokenProfile; empty: no tokens.
-    token_profile: str = ""
-    # Limits of connections: attributes of the router's listener by name, those that are set.
-    limits: tuple[tuple[str, int], ...] = ()
-    # normal, route-container, inter-router or edge
-    role: str = "normal"
-    # A router's certificate must have one of these names; empty: any certificate of the authorities.
-    peer_names: tuple[str, ...] = ()
-    # Peers that can reach its port, as NetworkPolicyPeers of the Kubernetes API; empty: all.
-    network_peers: tuple[Mapping[str, Any], ...] = ()
-    # None: only through the Service of all listeners.
-    expose: Expose | None = None
-    # None: AMQP over TCP.
-    http: Http | None = None
-    # Clients get a failover list of the other routers.
-    failover: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +148,6 @@ class Router:
     created: str = ""
 
 
-LIMITS = (
-    "maxConnections", "maxOpeningConnections", "maxSessions", "maxLinks", "maxFrameSize", "maxSessionFrames",
-    "linkCapacity", "idleTimeoutSeconds", "initialHandshakeTimeoutSeconds",
-)  # fmt: skip
-"""Fields of a listener that are attributes of the router's listener, too."""
 _TOKEN_SETTINGS = (
     "keysUrl", "userClaim", "groupsClaim", "clockSkewSeconds", "allowNoExpiry", "refreshSeconds", "minRefreshSeconds",
     "keepKeysSeconds",
@@ -230,7 +177,7 @@ def parse_router(manifest: Manifest) -> Router:
         size=spec["size"],
         role=spec["role"],
         topology=spec["topology"],
-        listeners=tuple(_listener(item) for item in spec["listeners"]),
+        listeners=tuple(parse_listener(item) for item in spec["listeners"]),
         drain_timeout_s=spec["drain"]["timeoutSeconds"],
         drift=spec["drift"],
         balance=spec["balance"] == "Auto",
@@ -271,37 +218,6 @@ def _policy(spec: Mapping[str, Any]) -> Policy:
         hostname_patterns=spec["hostnamePatterns"],
         warn_at_percent=spec["warnAtPercent"],
         dry_run=spec["dryRun"],
-    )
-
-
-def _listener(item: Mapping[str, Any]) -> Listener:
-    users = item["users"]["secretRef"]["name"] if "users" in item else ""
-    route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
-    own, trusted = item.get("certificate"), item.get("clientAuthorities")
-    tenancy = item.get("tenancy", {"mode": ""})
-    return Listener(
-        item["name"],
-        item["port"],
-        item["tls"],
-        item["auth"],
-        users,
-        route,
-        offered,
-        certificate=own["secretRef"]["name"] if own else "",
-        authorities=trusted["secretRef"]["name"] if trusted else "",
-        revocation=bool(trusted and trusted["revocation"]),
-        tenants=bool(tenancy["mode"]),
-        vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else "",
-        management=item.get("management", "none"),
-        connection_rate=item.get("connectionRate", ""),
-        token_profile=item.get("tokenProfile", ""),
-        limits=tuple((name, item[name]) for name in LIMITS if name in item),
-        role=item.get("role", "normal"),
-        peer_names=tuple(sorted(item.get("peerNames", ()))),
-        network_peers=tuple(item.get("networkPolicyPeers", ())),
-        expose=parse_expose(item["expose"]) if "expose" in item else None,
-        http=parse_http(item["http"]) if "http" in item else None,
-        failover=item.get("failover") == "Auto",
     )
 
 

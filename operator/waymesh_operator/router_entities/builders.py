@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
-from waymesh_operator.resources.http_listener import Http, http_attributes
-from waymesh_operator.resources.router import LIMITS, Listener, Ref, Telemetry
+from waymesh_operator.resources.listener import LIMITS, Http, Listener, http_attributes
+from waymesh_operator.resources.router import Ref, Telemetry
 from waymesh_operator.resources.router_link import ROLES, RouterLink
 from waymesh_schema.loglevels import LOG_MODULES
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from waymesh_amqp.credentials import DEFAULT_ITERATIONS, DEFAULT_SALT_SIZE, Credential, prepared
 from waymesh_amqp.users import UserFile, make_line
 from waymesh_operator.resources.dependents import Broker
-from waymesh_operator.resources.router import Listener
+from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router_link import RouterLink
 
 from .names import USERS_NAME, credential_file, link_file, listener_file

@@ -20,7 +20,8 @@ from waymesh_operator.resources.dependents import (
     unclaimed_names,
     vhost_policy_conflicts,
 )
-from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 

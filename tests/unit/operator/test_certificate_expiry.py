@@ -20,7 +20,8 @@ from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.schema import findings
 from waymesh_operator.tls.certificates import Credential, issue, new_ca
 

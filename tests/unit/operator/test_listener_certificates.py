@@ -12,7 +12,8 @@ import pytest
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.names import LISTENER, SSL_PROFILE, Entity
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 

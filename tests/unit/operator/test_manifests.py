@@ -9,8 +9,9 @@ import pytest
 
 from waymesh_operator.errors import ManifestError
 from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.manifests import parse_text, read_files
-from waymesh_operator.resources.router import Listener, Ref
+from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.validation import Checked, check
 
 pytestmark = pytest.mark.engine_independent

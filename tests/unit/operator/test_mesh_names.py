@@ -10,7 +10,8 @@ import pytest
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.router import Listener, Ref, Router, RouterTls
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router, RouterTls
 from waymesh_operator.router_entities.diff import changed_attributes
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.tls.certificates import dns_names, issue

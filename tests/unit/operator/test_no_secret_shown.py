@@ -14,7 +14,8 @@ from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import broker_status
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.dependents import Broker, BrokerTls, Resources
-from waymesh_operator.resources.router import Listener, Ref, Router
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 from waymesh_operator.tls.certificates import issue, new_ca
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

@@ -18,7 +18,8 @@ from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, r
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import Manifest, needs_apply
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
-from waymesh_operator.resources.router import Listener, Pod, Ref, Router, RouterTls
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Pod, Ref, Router, RouterTls
 from waymesh_operator.resources.schema import rule_findings
 from waymesh_operator.router_entities.credentials import KeptKeys, users_file
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

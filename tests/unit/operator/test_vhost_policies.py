@@ -18,8 +18,9 @@ from waymesh_operator.cluster.status.dependents import vhost_policy_status
 from waymesh_operator.local.desired import LocalContext, desired_local
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.manifests import parse_text
-from waymesh_operator.resources.router import Listener, Policy, Ref, Router, RouterTls
+from waymesh_operator.resources.router import Policy, Ref, Router, RouterTls
 from waymesh_operator.resources.validation import check
 from waymesh_operator.resources.vhost_policy import UserGroup, VhostPolicy
 from waymesh_operator.router_entities.diff import (

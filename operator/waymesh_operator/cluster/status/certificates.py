@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.resources.router import Listener, Router
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Router
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.tls.certificates import Validity, of_certificates, of_revocation_lists
 
