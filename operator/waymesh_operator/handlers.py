@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR
 
 Sink = Callable[[str | None, Mapping[str, Any]], None]
 """Receives the type of a watch event (None: from the list that precedes a watch) and the object."""

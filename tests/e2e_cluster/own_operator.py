@@ -25,8 +25,16 @@ from waymesh_operator.cluster.operator import Operator, Options
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.kube.api import FIELD_MANAGER, OWNED, RESOURCES, SELECTOR, Kind, KubeClient
-from waymesh_operator.kube.client import DynamicKube, find_cluster
+from waymesh_operator.kube import (
+    FIELD_MANAGER,
+    OWNED,
+    RESOURCES,
+    SELECTOR,
+    DynamicKube,
+    Kind,
+    KubeClient,
+    find_cluster,
+)
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.management import KeyFolder, LiveClient, Reach, SecureReach
 

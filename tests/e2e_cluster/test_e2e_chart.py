@@ -13,8 +13,7 @@ from tests.cluster.command import CommandError, run
 from tests.cluster.install import CHART, RELEASE, install_chart
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
-from waymesh_operator.resources.crds import load_crds
-from waymesh_operator.resources.schema import findings, with_defaults
+from waymesh_operator.resources.crds import findings, load_crds, with_defaults
 
 ROUTER = {"apiVersion": "waymesh.io/v1alpha1", "kind": "Router", "metadata": {"name": "mesh"}, "spec": {"size": 2}}
 SELECTOR = "waymesh.io/router=mesh"

@@ -15,9 +15,8 @@ import yaml
 from tests.architecture.tree import REPO, pyproject
 from tools.chart_schema import VALUES, json_schema, schema_text
 from waymesh_operator.cluster.plan import REMOVABLE
-from waymesh_operator.kube.api import CERT_MANAGER, EVENT, OWNED, RESOURCES, ROUTES
-from waymesh_operator.resources.crds import load_crds
-from waymesh_operator.resources.schema import findings, with_defaults
+from waymesh_operator.kube import CERT_MANAGER, EVENT, OWNED, RESOURCES, ROUTES
+from waymesh_operator.resources.crds import findings, load_crds, with_defaults
 
 pytestmark = pytest.mark.engine_independent
 

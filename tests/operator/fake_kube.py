@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import FIELD_MANAGER, ROUTES, Kind, kind_of
+from waymesh_operator.kube import FIELD_MANAGER, ROUTES, Kind, kind_of
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]

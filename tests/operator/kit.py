@@ -19,9 +19,8 @@ from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.crds import load_crds, with_defaults
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.resources.schema import with_defaults
 from waymesh_operator.routers.management import KeyFolder
 
 NAMESPACE = "ns"

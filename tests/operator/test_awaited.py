@@ -13,7 +13,7 @@ from tests.operator.kit import MESH, NAMESPACE, Lab, run
 from waymesh_operator.cluster.worker.environment import Pace
 from waymesh_operator.cluster.worker.inventory import AT_ONCE, Inventory, MissingReferences
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import CLAIM, SECRET
+from waymesh_operator.kube import CLAIM, SECRET
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent

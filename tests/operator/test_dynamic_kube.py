@@ -12,8 +12,7 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube.api import RESOURCES, SECRET, kind_of
-from waymesh_operator.kube.client import DynamicKube
+from waymesh_operator.kube import RESOURCES, SECRET, DynamicKube, kind_of
 
 pytestmark = pytest.mark.engine_independent
 

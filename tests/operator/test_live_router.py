@@ -15,8 +15,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
 from waymesh_operator.router_entities.diff import CreateEntity
 from waymesh_operator.router_entities.names import Entity
-from waymesh_operator.routers.live_router import ENTITIES_S, LiveRouter
-from waymesh_operator.routers.pods import PodView
+from waymesh_operator.routers.live_router import ENTITIES_S, LiveRouter, PodView
 
 pytestmark = pytest.mark.engine_independent
 

@@ -16,7 +16,7 @@ from waymesh_operator.cluster.monitoring import Heartbeat
 from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
 from waymesh_operator.handlers import register, settings
-from waymesh_operator.kube.api import OWNED, RESOURCES
+from waymesh_operator.kube import OWNED, RESOURCES
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent

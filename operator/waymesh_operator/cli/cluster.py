@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube.api import RESOURCES, SELECTOR, Kind, kind_of
-from waymesh_operator.kube.client import DynamicKube, find_cluster
+from waymesh_operator.kube import RESOURCES, SELECTOR, DynamicKube, Kind, find_cluster, kind_of
 
 Object = Mapping[str, Any]
 _OURS = frozenset(kind.kind for kind in RESOURCES)
@@ -81,7 +80,7 @@ def choose_pod(where: Where, wanted: str) -> tuple[str, str]:
 @contextmanager
 def bus(where: Where, wanted: str) -> Iterator[tuple[str, str]]:
     """Context manager: forward a port to a pod and yield (pod, AMQP URL of its management). Raises WaymeshError."""
-    from waymesh_operator.kube.forward import Forwarder  # the synchronous client is slow to import
+    from .forward import Forwarder  # the synchronous client is slow to import
 
     namespace, pod = choose_pod(where, wanted)
     with Forwarder(where.context) as forwarder:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from waymesh_operator.cluster.mesh import lower_neighbours
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.kube.api import RESOURCES, kind_of
+from waymesh_operator.kube import RESOURCES, kind_of
 from waymesh_operator.local.tables import by_ordinal, make_console
 from waymesh_operator.resources.router import Router, parse_router, router_id
 from waymesh_operator.router_entities.names import ROUTER, Entity
@@ -204,7 +204,7 @@ def run_report(where: Where, out: Path | None, name: str) -> int:
 
     Raises WaymeshError.
     """
-    from waymesh_operator.kube.forward import fetch  # the synchronous client is slow to import
+    from .forward import fetch  # the synchronous client is slow to import
 
     data = fetch(where.context, where.namespace, REPORT, f"{REPORT_PORT}/{name}")
     if out is None:

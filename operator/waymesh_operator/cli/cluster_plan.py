@@ -20,9 +20,7 @@ from waymesh_operator.cluster.worker.environment import Environment, EventRecord
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
-from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR
-from waymesh_operator.kube.client import DynamicKube, find_cluster
-from waymesh_operator.kube.forward import Forwarder
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster
 from waymesh_operator.local.tables import make_console, plan_table
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
@@ -32,6 +30,7 @@ from waymesh_operator.routers.management import KeyFolder, LiveClient, connect
 from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
+from .forward import Forwarder
 from .up import CHANGES, action_row
 
 UNKNOWN_IMAGE = "the-operators-default"

@@ -22,7 +22,7 @@ from waymesh_operator.resources.router_link import ROLES
 from .options import Context, Namespace, Output, as_json
 
 if TYPE_CHECKING:
-    from waymesh_operator.kube.api import KubeClient
+    from waymesh_operator.kube import KubeClient
     from waymesh_operator.tls.link_tokens import LinkAuthority
 
 app = typer.Typer(
@@ -172,7 +172,7 @@ class LinkListener:
 
     async def read(self, secret: str) -> StoredSecret | None:
         """A Secret; None if it does not exist."""
-        from waymesh_operator.kube.api import SECRET
+        from waymesh_operator.kube import SECRET
 
         try:
             found = await self.kube.get(SECRET, self.namespace, secret)
@@ -195,8 +195,7 @@ class LinkListener:
 
 
 async def _with_listener(where: Where, work: Callable[[LinkListener], Awaitable[T]]) -> T:
-    from waymesh_operator.kube.api import kind_of
-    from waymesh_operator.kube.client import DynamicKube, find_cluster
+    from waymesh_operator.kube import DynamicKube, find_cluster, kind_of
 
     cluster = await find_cluster(context=where.context)
     namespace = where.namespace or cluster.namespace

@@ -8,7 +8,7 @@ import sys
 
 from waymesh_operator.cluster.monitoring import Metrics, set_up
 from waymesh_operator.cluster.operator import Operator, Options
-from waymesh_operator.kube.client import DynamicKube, find_cluster
+from waymesh_operator.kube import DynamicKube, find_cluster
 
 log = logging.getLogger(__name__)
 

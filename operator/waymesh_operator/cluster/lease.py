@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import LEASE, KubeClient
+from waymesh_operator.kube import LEASE, KubeClient
 
 log = logging.getLogger(__name__)
 NAME = "waymesh-operator"

@@ -24,8 +24,7 @@ from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import KubeError
 from waymesh_operator.handlers import HEARTBEAT, WatchGuard, register, settings
-from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR, KubeClient
-from waymesh_operator.kube.client import TOKEN_FILE, Cluster
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, TOKEN_FILE, Cluster, KubeClient
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .context import OperatorSettings

@@ -10,7 +10,17 @@ from typing import Any, TypeVar
 
 from waymesh_operator.errors import ManifestError, Problem
 
-from .crds import GROUP, SECRET, Crd, secret_data, secret_findings
+from .crds import (
+    GROUP,
+    SECRET,
+    Crd,
+    findings,
+    rule_findings,
+    secret_data,
+    secret_findings,
+    with_defaults,
+    without_nulls,
+)
 from .dependents import (
     Address,
     AutoLink,
@@ -33,7 +43,6 @@ from .dependents import (
 from .manifests import Document, Path_, show_path
 from .router import Ref, Router, parse_router, ref_of
 from .router_link import RouterLink, parse_router_link
-from .schema import findings, rule_findings, with_defaults, without_nulls
 from .vhost_policy import VhostPolicy, parse_vhost_policy
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

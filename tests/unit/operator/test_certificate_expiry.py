@@ -15,14 +15,12 @@ from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.cluster.plan import ObservedState
-from waymesh_operator.cluster.status.certificates import ends_in_seconds
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
+from waymesh_operator.cluster.status.conditions import MeshSnapshot, ends_in_seconds
 from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.crds import findings, load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.resources.schema import findings
 from waymesh_operator.tls.certificates import Credential, issue, new_ca
 
 pytestmark = pytest.mark.engine_independent

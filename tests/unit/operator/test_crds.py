@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from waymesh_operator.resources.crds import load_crds
-from waymesh_operator.resources.schema import findings
+from waymesh_operator.resources.crds import findings, load_crds
 
 pytestmark = pytest.mark.engine_independent
 

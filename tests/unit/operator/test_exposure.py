@@ -18,9 +18,9 @@ from waymesh_operator.cluster.exposure import LONGEST, exposure_name
 from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.resources.crds import findings, rule_findings
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router
-from waymesh_operator.resources.schema import findings, rule_findings
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 
 pytestmark = pytest.mark.engine_independent

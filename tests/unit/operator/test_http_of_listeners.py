@@ -9,9 +9,9 @@ import pytest
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_objects import CONTEXT
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.resources.crds import findings, rule_findings
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import parse_router
-from waymesh_operator.resources.schema import findings, rule_findings
 from waymesh_schema.entities import entity_type
 from waymesh_schema.validate import validate_create
 

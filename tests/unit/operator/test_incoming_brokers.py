@@ -13,11 +13,11 @@ from tests.unit.operator.test_operator_status import NOW, ROUTER, conditions, fi
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
 from waymesh_operator.errors import ManifestError
+from waymesh_operator.resources.crds import findings, rule_findings
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute, Resources, parse_broker
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.resources.schema import findings, rule_findings
 from waymesh_operator.resources.validation import check
 from waymesh_operator.router_entities.names import AUTOLINK, CONNECTOR, LINKROUTE
 from waymesh_operator.router_entities.verdicts import judge

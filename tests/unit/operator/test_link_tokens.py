@@ -15,7 +15,7 @@ from cryptography import x509
 from tests.operator.fake_kube import FakeKube
 from waymesh_operator.cli.link import LinkListener, _create, _revoke, _rows, _write, link_listener
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube.api import SECRET
+from waymesh_operator.kube import SECRET
 from waymesh_operator.resources.router_link import TOKEN_KEYS
 from waymesh_operator.tls.certificates import dns_names, issued_by
 from waymesh_operator.tls.link_tokens import LinkAuthority, new_link_authority, read_link_authority

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.crds import findings, load_crds, rule_findings, with_defaults
 from waymesh_operator.resources.manifests import parse_text
-from waymesh_operator.resources.schema import findings, rule_findings, with_defaults
 from waymesh_operator.resources.validation import check
 
 pytestmark = pytest.mark.engine_independent

@@ -17,10 +17,10 @@ from waymesh_amqp.users import make_line
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import Manifest, needs_apply
+from waymesh_operator.resources.crds import rule_findings
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Pod, Ref, Router, RouterTls
-from waymesh_operator.resources.schema import rule_findings
 from waymesh_operator.router_entities.credentials import KeptKeys, users_file
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 from waymesh_schema.config import parse_json

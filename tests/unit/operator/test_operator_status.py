@@ -16,10 +16,9 @@ from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.crds import findings, load_crds
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
 from waymesh_operator.resources.router import S3, Ref, Router, Telemetry
-from waymesh_operator.resources.schema import findings
 from waymesh_operator.router_entities.names import LINKROUTE, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

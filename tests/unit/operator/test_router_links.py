@@ -12,11 +12,11 @@ from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_status import CONTEXT, NOW, ROUTER, conditions, fits, seen
 from waymesh_operator.cluster.status.conditions import timestamp
 from waymesh_operator.cluster.status.dependents import Row, _reported_state, router_link_status
+from waymesh_operator.resources.crds import findings, rule_findings, with_defaults
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink, parse_router_link, token_endpoints
-from waymesh_operator.resources.schema import findings, rule_findings, with_defaults
 from waymesh_operator.router_entities.builders import router_link_entities
 from waymesh_operator.router_entities.diff import UpdateEntity, plan_entities
 from waymesh_operator.router_entities.names import CONNECTOR, LISTENER, SSL_PROFILE, Entity, of_link

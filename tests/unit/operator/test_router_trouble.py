@@ -13,8 +13,8 @@ from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.router import Pod, Ref
 from waymesh_operator.router_entities.verdicts import Verdict
+from waymesh_operator.routers.live_router import event_trouble, pod_view
 from waymesh_operator.routers.observed import ObservedMesh, RouterState, Trouble
-from waymesh_operator.routers.pods import event_trouble, pod_view
 
 pytestmark = pytest.mark.engine_independent
 

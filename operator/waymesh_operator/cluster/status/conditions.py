@@ -1,10 +1,11 @@
-"""Conditions of resources, and the snapshot of a mesh from which statuses are computed."""
+"""Conditions of resources, the snapshot of a mesh from which statuses are computed, and the expiry of certificates and
+revocation lists from users' Secrets (rows, conditions, metrics)."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,11 +15,14 @@ from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.resources.dependents import Address
-from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import VhostCounts
+from waymesh_operator.tls.certificates import Validity, of_certificates, of_revocation_lists
 from waymesh_operator.tls.rollover import MeshTls
 
 _WORDS = {True: "True", False: "False", None: "Unknown"}
@@ -151,3 +155,91 @@ def _pattern(pattern: str) -> re.Pattern[str]:
         # Each token includes the separator before it; the address is matched with a leading separator too.
         text += r"(?:[./][^./]*)*" if token == "#" else r"[./]" + (r"[^./]+" if token == "*" else re.escape(token))
     return re.compile(text)
+
+
+EXPIRING = "CertificateExpiring"
+_FIELDS = ("certificateNotAfter", "authoritiesNotAfter", "revocationNotAfter")
+SHOWN = 3
+"""Maximum number of names in a message."""
+_Reader = Callable[[bytes], Validity | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A certificate or list of a listener that expires."""
+
+    listener: str
+    # Field of the row.
+    field: str
+    what: str
+    secret: str
+    validity: Validity
+
+
+def expiry_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
+    """Return when the certificates and authorities of each listener that has some expire."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in _ends(router, seen):
+        rows.setdefault(one.listener, {"name": one.listener})[one.field] = timestamp(one.validity.end)
+    return list(rows.values())
+
+
+def expiring(router: Router, seen: MeshSnapshot) -> Condition:
+    """Return the condition: whether one of them expires soon or has expired."""
+    found = sorted(
+        (one for one in _ends(router, seen) if one.validity.soon(seen.now)), key=lambda one: one.validity.end
+    )
+    if not found:
+        return Condition(EXPIRING, False, "NotExpiring", "no certificate that a listener names ends soon")
+    told = [_text(one, seen.now) for one in found[:SHOWN]]
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    ended = found[0].validity.end <= seen.now
+    return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", "; ".join(told) + more)
+
+
+def link_validity(link: RouterLink, seen: MeshSnapshot | None) -> Validity | None:
+    """Return the validity of the routers' client certificate for the other mesh; None if there is none or it is
+    unreadable."""
+    data = seen.secrets.get(link.secret) if seen is not None and link.secret else None
+    return of_certificates((data or {}).get("tls.crt", b""))
+
+
+def link_expiring(link: RouterLink, validity: Validity, now: datetime) -> Condition:
+    """Return the condition: whether it expires soon or has expired."""
+    if not validity.soon(now):
+        return Condition(EXPIRING, False, "NotExpiring", "the certificate does not end soon")
+    ended = validity.end <= now
+    what = f"the certificate in Secret {link.secret} {'ended' if ended else 'ends'} at {timestamp(validity.end)}"
+    return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", what)
+
+
+def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """Return by listener and field when certificates and lists in a Router's status expire, in seconds since 1970."""
+    return {
+        (row["name"], field): datetime.fromisoformat(moment).timestamp()
+        for row in status.get("listeners") or ()
+        for field, moment in row.items()
+        if field in _FIELDS
+    }
+
+
+def _text(one: _End, now: datetime) -> str:
+    verb = "ended" if one.validity.end <= now else "ends"
+    return f"listener {one.listener}: {one.what} in Secret {one.secret} {verb} at {timestamp(one.validity.end)}"
+
+
+def _ends(router: Router, seen: MeshSnapshot) -> Iterable[_End]:
+    for listener in router.listeners:
+        for name, what, secret, key, read in _parts(listener):
+            validity = read((seen.secrets.get(secret) or {}).get(key, b""))
+            if validity is not None:
+                yield _End(listener.name, name, what, secret, validity)
+
+
+def _parts(listener: Listener) -> Iterable[tuple[str, str, str, str, _Reader]]:
+    if listener.certificate:
+        yield "certificateNotAfter", "the certificate", listener.certificate, "tls.crt", of_certificates
+    if listener.authorities:
+        yield "authoritiesNotAfter", "an authority", listener.authorities, "ca.crt", of_certificates
+        if listener.revocation:
+            yield "revocationNotAfter", "a revocation list", listener.authorities, "ca.crl", of_revocation_lists

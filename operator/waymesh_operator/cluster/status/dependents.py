@@ -26,8 +26,7 @@ from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import RouterState, VhostCounts
 
-from .certificates import link_expiring, link_validity
-from .conditions import Condition, MeshSnapshot, rendered, timestamp
+from .conditions import Condition, MeshSnapshot, link_expiring, link_validity, rendered, timestamp
 
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
 WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")

@@ -14,8 +14,7 @@ from waymesh_operator.router_entities.names import OWNED_PREFIX
 from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
 from waymesh_operator.tls.certificates import expires
 
-from .certificates import expiring, expiry_rows
-from .conditions import Condition, MeshSnapshot, rendered, timestamp
+from .conditions import Condition, MeshSnapshot, expiring, expiry_rows, rendered, timestamp
 from .dependents import verdict_conditions
 
 _STATES = {

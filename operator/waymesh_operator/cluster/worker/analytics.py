@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import CRON_JOB, JOB, kind_of
+from waymesh_operator.kube import CRON_JOB, JOB, kind_of
 from waymesh_schema.findings import FoundKind, Severity, parse_findings
 
 from .environment import NORMAL, WARNING, Environment

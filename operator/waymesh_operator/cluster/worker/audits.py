@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import OWNED, RESOURCES, SELECTOR, Kind
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, Kind
 
 from .environment import Environment
 from .inventory import Key, key_of, version_of

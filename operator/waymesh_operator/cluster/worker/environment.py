@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import EVENT, ROUTES, KubeClient
+from waymesh_operator.kube import EVENT, ROUTES, KubeClient
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, MissingReferences

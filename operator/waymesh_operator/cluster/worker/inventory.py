@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import RESOURCES, SELECTOR, Kind, KubeClient
+from waymesh_operator.kube import RESOURCES, SELECTOR, Kind, KubeClient
 from waymesh_operator.resources.dependents import (
     Address,
     AutoLink,

@@ -20,18 +20,17 @@ from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.exposure import exposed_addresses
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
-from waymesh_operator.cluster.status.certificates import EXPIRING, ends_in_seconds
-from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
+from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube.api import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SECRET, SELECTOR
+from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SECRET, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.credentials import USERS_FILE
 from waymesh_operator.router_entities.diff import DrainRouter, EntityAction
 from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
+from waymesh_operator.routers.live_router import pod_view
 from waymesh_operator.routers.observed import ObservedMesh, Trouble
-from waymesh_operator.routers.pods import pod_view
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser

@@ -14,9 +14,9 @@ from waymesh_client.channel import Tls
 from waymesh_operator.cluster.context import RouteApis
 from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
 from waymesh_operator.errors import KubeError, LiveError
-from waymesh_operator.kube.api import CLAIM, EVENT, ROUTES, SECRET, SELECTOR
+from waymesh_operator.kube import CLAIM, EVENT, ROUTES, SECRET, SELECTOR
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.routers.live_router import LiveRouter, Reading
+from waymesh_operator.routers.live_router import LiveRouter, PodView, Reading, event_trouble, pod_view
 from waymesh_operator.routers.observed import (
     ObservedMesh,
     ObservedRouter,
@@ -25,7 +25,6 @@ from waymesh_operator.routers.observed import (
     Trouble,
     VhostCounts,
 )
-from waymesh_operator.routers.pods import PodView, event_trouble, pod_view
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 

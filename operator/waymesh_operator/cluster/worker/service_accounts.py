@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import KubeClient
+from waymesh_operator.kube import KubeClient
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, service_account_keys
 
 log = logging.getLogger(__name__)

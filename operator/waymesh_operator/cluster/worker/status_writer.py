@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.cluster.status.certificates import EXPIRING
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
+from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot
 from waymesh_operator.cluster.status.dependents import (
     address_status,
     autolink_status,
@@ -21,7 +20,7 @@ from waymesh_operator.cluster.status.dependents import (
 )
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube.api import kind_of
+from waymesh_operator.kube import kind_of
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 
