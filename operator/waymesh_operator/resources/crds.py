@@ -71,6 +71,9 @@ def findings(schema: Schema, value: Any, path: Path_ = ()) -> Iterator[Finding]:
         wanted = _NAMES.get(kind, f"a whole {kind}" if kind == "number" else "a whole number")
         yield path, f"must be {wanted} (got {_show(value)})"
         return
+    if schema.get("format") == "int64" and not -(2**63) <= value < 2**63:
+        yield path, f"must fit into 64 bits (got {_show(value)})"
+        return
     if "enum" in schema and value not in schema["enum"]:
         yield path, _not_in_enum(schema["enum"], value)
     yield from ((path, message) for message in _bounds(schema, value))

@@ -51,6 +51,13 @@ def refused(kind: str, spec: Mapping[str, Any]) -> list[str]:
     return []
 
 
+def test_a_number_beyond_64_bits_is_refused_as_by_the_api_server() -> None:
+    at_most = {"policy": {"maxMessageSize": 2**63 - 1}}
+    assert refused("Router", at_most) == []
+    beyond = {"policy": {"maxMessageSize": 2**63}}
+    assert refused("Router", beyond) == [f"spec.policy.maxMessageSize: must fit into 64 bits (got {2**63})"]
+
+
 def filled(spec: Any, text: str) -> Any:
     if isinstance(spec, Mapping):
         return {name: filled(value, text) for name, value in spec.items()}
