@@ -74,6 +74,9 @@ def test_compat_18_links_have_their_names_and_routes_plain_numbers(mesh: Mesh) -
     (row,) = [row for row in mesh.rows("A", "router.link") if row["linkName"] == "my-own-name"]
     assert row["name"] == "my-own-name"
     assert row["identity"].isdigit()
+    for row in mesh.rows("A", "connection", "name", "identity", "host"):
+        assert row["name"] == f"connection/{row['host']}"
+        assert row["identity"].isdigit()
     for kind in ("router.config.autoLink", "router.config.linkRoute"):
         found = mesh.rows("C", kind)
         assert len({row["identity"] for row in found}) == 2
