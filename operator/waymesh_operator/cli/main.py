@@ -14,7 +14,7 @@ from waymesh_operator.errors import ManifestError, WaymeshError
 from .analyze import AnalyzeCommand, analyze, query
 from .link import app as link
 from .manage import manage
-from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, as_json, is_plugin, on_cluster
+from .options import Context, FreePorts, Namespace, NoColor, Output, StateDir, Version, as_json, is_plugin, on_cluster
 from .policy import policy
 from .router_options import RouterCommand
 from .stat import stat
@@ -35,20 +35,8 @@ Files = Annotated[
 ]
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        typer.echo(version("waymesh"))
-        raise typer.Exit
-
-
 @app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
-    ] = False,
-) -> None:
+def _root(version: Version = False) -> None:
     """Run, plan, inspect and change meshes of AMQP 1.0 routers."""
 
 

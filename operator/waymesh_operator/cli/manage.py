@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import flatten
+from .options import Version, flatten
 from .router_options import RouterOptions, run_on_router
 
 OPERATIONS = (
@@ -63,6 +63,7 @@ def manage(
     body: Annotated[str | None, typer.Option(metavar="JSON", help="Body of another operation.")] = None,
     properties: Annotated[str | None, typer.Option(metavar="JSON", help="Properties of another operation.")] = None,
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Ignored; for scripts for qdmanage.")] = 0,
+    version: Version = False,
 ) -> None:
     """Read and change the entities of a running router, with the operations and options of qdmanage.
 

@@ -11,6 +11,18 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("waymesh"))
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+]
 StateDir = Annotated[
     Path | None,
     typer.Option(help="Folder for configurations, logs and ports.", show_default="~/.local/state/waymesh"),

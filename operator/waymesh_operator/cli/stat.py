@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import flatten
+from .options import Version, flatten
 from .router_options import RouterOptions, run_on_router
 
 _VIEWS = "What to show"
@@ -83,6 +83,7 @@ def stat(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="table|wide|csv|json|yaml", help="Output format.")
     ] = "table",
+    version: Version = False,
 ) -> None:
     """Show what a router is doing: connections, links, addresses, other routers. The options include those of qdstat.
 
