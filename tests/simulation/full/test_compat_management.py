@@ -190,6 +190,7 @@ def test_compat_20_a_link_route_pattern_without_a_word_is_refused(mesh: Mesh) ->
 def test_compat_20_connectors_show_their_connection_and_alternatives(mesh: Mesh) -> None:
     (row,) = mesh.rows("C", "connector")
     assert row["connectionMsg"].startswith(f"[C{row_id(mesh)}] Connection Opened: dir=out host=")
+    assert " user= container_id=" in row["connectionMsg"], "no user: an empty value, as in the log line"
     assert "failoverUrls" in row
 
 
