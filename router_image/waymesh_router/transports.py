@@ -114,7 +114,7 @@ def opened_text(conn: RouterConnection) -> str:
         "vhost": conn.settings.hostname or "",
         "encrypted": conn.peer.tls_proto or "no",
         "auth": conn.mechanism or "no",
-        "user": conn.user,
-        "container_id": None if conn.remote is None else conn.remote.container_id,
+        "user": conn.user or "",
+        "container_id": "" if conn.remote is None else conn.remote.container_id,
     }
     return f"[C{conn.id}] Connection Opened: " + " ".join(f"{name}={value}" for name, value in facts.items())

@@ -21,6 +21,7 @@ from .options import (
     Output,
     RouterCommand,
     StateDir,
+    Version,
     as_json,
     is_plugin,
     on_cluster,
@@ -43,20 +44,8 @@ Files = Annotated[
 ]
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        typer.echo(version("waymesh"))
-        raise typer.Exit
-
-
 @app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
-    ] = False,
-) -> None:
+def _root(version: Version = False) -> None:
     """Run, plan, inspect and change meshes of AMQP 1.0 routers."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import RouterOptions, flatten, run_on_router
+from .options import RouterOptions, Version, flatten, run_on_router
 
 _VIEWS = "What to show"
 
@@ -82,6 +82,7 @@ def stat(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="table|wide|csv|json|yaml", help="Output format.")
     ] = "table",
+    version: Version = False,
 ) -> None:
     """Show what a router is doing: connections, links, addresses, other routers. The options include those of qdstat.
 
@@ -162,6 +163,7 @@ def manage(
     body: Annotated[str | None, typer.Option(metavar="JSON", help="Body of another operation.")] = None,
     properties: Annotated[str | None, typer.Option(metavar="JSON", help="Properties of another operation.")] = None,
     verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Ignored; for scripts for qdmanage.")] = 0,
+    version: Version = False,
 ) -> None:
     """Read and change the entities of a running router, with the operations and options of qdmanage.
 

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from waymesh_client.channel import Sasl, Tls
     from waymesh_client.management import ManagementClient
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("waymesh"))
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+]
 StateDir = Annotated[
     Path | None,
     typer.Option(help="Folder for configurations, logs and ports.", show_default="~/.local/state/waymesh"),

@@ -67,6 +67,7 @@ def _connections(view: RouterView) -> EntityAdapter:
 def connection_columns(view: RouterView) -> dict[str, Column]:
     """All attributes of a `RouterConnection`."""
     columns = _fields(
+        name=lambda c: f"connection/{c.peer.host}",
         identity=lambda c: str(c.id),
         adminStatus=lambda c: "enabled",
         operStatus=lambda c: "closing" if c.over or c.done else "up",

@@ -74,6 +74,9 @@ def test_compat_18_links_have_their_names_and_routes_plain_numbers(mesh: Mesh) -
     (row,) = [row for row in mesh.rows("A", "router.link") if row["linkName"] == "my-own-name"]
     assert row["name"] == "my-own-name"
     assert row["identity"].isdigit()
+    for row in mesh.rows("A", "connection", "name", "identity", "host"):
+        assert row["name"] == f"connection/{row['host']}"
+        assert row["identity"].isdigit()
     for kind in ("router.config.autoLink", "router.config.linkRoute"):
         found = mesh.rows("C", kind)
         assert len({row["identity"] for row in found}) == 2
@@ -187,6 +190,7 @@ def test_compat_20_a_link_route_pattern_without_a_word_is_refused(mesh: Mesh) ->
 def test_compat_20_connectors_show_their_connection_and_alternatives(mesh: Mesh) -> None:
     (row,) = mesh.rows("C", "connector")
     assert row["connectionMsg"].startswith(f"[C{row_id(mesh)}] Connection Opened: dir=out host=")
+    assert " user= container_id=" in row["connectionMsg"], "no user: an empty value, as in the log line"
     assert "failoverUrls" in row
 
 

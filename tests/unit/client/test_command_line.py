@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def test_general_is_shown_by_default(server: FakeServer, capsys: Capture) -> Non
     assert lines[1].split() == ["attr", "value"]
     assert [line.split() for line in lines if "Version" in line] == [["Version", "1.2.3"]]
     assert "  Uptime" in "\n".join(lines)
+
+
+@pytest.mark.parametrize("command", [stat, manage])
+def test_version_is_shown_without_a_router(command: Callable[[Sequence[str]], int], capsys: Capture) -> None:
+    assert command(["--version"]) == 0
+    assert capsys.readouterr().out == f"{version('waymesh')}\n"
 
 
 @pytest.mark.parametrize("option", ["-l", "--links"])

@@ -38,7 +38,7 @@ def test_an_accepted_connection(router: StubRouter, manager: Manager) -> None:
     conn.role = "normal"
     [row] = manager.rows("connection")
     assert row == {
-        "name": "7",
+        "name": "connection/127.0.0.1:40001",
         "identity": "7",
         "type": "org.apache.qpid.dispatch.connection",
         "adminStatus": "enabled",
