@@ -12,7 +12,8 @@ class WaymeshError(Exception):
 
 def no_cluster(error: Exception) -> WaymeshError:
     """Return the error for an unusable kubeconfig, in one line: parsers' messages have several."""
-    return WaymeshError(f"cannot find a cluster: {' '.join(str(error).split())}")
+    reason = " ".join(str(error).split())
+    return WaymeshError(f"cannot find a cluster: {reason}; for routers on this machine: waymesh up")
 
 
 class LocalError(WaymeshError):

@@ -80,6 +80,7 @@ class Connection(OutputBuffer):
         self.octets_in = 0  # of whole frames
         self.unfinished = 0  # octets of the incomplete frame after them
         self.octets_out = 0
+        self.unread, self.signs = False, 0  # set by the owner: it reads nothing; changes while the peer is alive
         self.done = False
         self.channels_exceeded = False  # the connection ended because the peer began a session over channel-max
         self.over = False  # the handler was notified, or `end_links` will notify it
@@ -205,7 +206,7 @@ class Connection(OutputBuffer):
         if self.done:
             return math.inf
         times: TimeOuts = self.times
-        if not times.update(now, self.octets_in, self.unfinished):
+        if not times.update(now, self.octets_in + self.signs, self.unfinished):
             self.trim()
         if self.state != OPENED:
             if now >= times.deadline:

@@ -166,6 +166,10 @@ def check(
     attach: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the link.")],
     direction: Annotated[Direction, typer.Option(help="in: receive from the address; out: send to it.")],
     hostname: Annotated[str, typer.Option(help="Host name in the client's open.", show_default="none")] = "",
+    token_group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Group in the user's token (groupsClaim); repeatable.", show_default="none"),
+    ] = None,
 ) -> None:
     """Show which vhost, user group and rule decide on a client's connection and link.
 
@@ -174,6 +178,7 @@ def check(
     """
     files = [part for file in filename for part in ("--filename", str(file))]
     words = [f"--user={user}", f"--host={host}", f"--hostname={hostname}", f"--attach={attach}"]
+    words += [f"--token-group={group}" for group in token_group or ()]
     # In another process: the operator does not import the router.
     command = [sys.executable, "-m", PROGRAM, *files, *words, f"--direction={direction.value}"]
     raise typer.Exit(subprocess.run(command, check=False).returncode)

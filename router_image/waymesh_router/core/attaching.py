@@ -12,6 +12,7 @@ from waymesh_amqp.errors import (
     NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
+    RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
     AmqpError,
 )
@@ -35,6 +36,10 @@ UNAVAILABLE_REJECTED: bytes = encode(
     rejected(ErrorInfo(NOT_FOUND, "Deliveries cannot be sent to an unavailable address"))
 )
 """Outcome of a message to an address with distribution `unavailable`."""
+LINKS_REJECTED: bytes = encode(
+    rejected(ErrorInfo(RESOURCE_LIMIT_EXCEEDED, "the connection may not have a further link to a container (maxLinks)"))
+)
+"""Outcome of an anonymous sender's message to a link-routed address for which the router may not open a link."""
 MANAGEMENT_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)))
 """Outcome of a message to a management agent, from a connection that may not send any."""
 OUTSIDE_REJECTED: bytes = encode(

@@ -17,6 +17,7 @@ from waymesh_router.policy.decide import (
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import OpenConnections
+from waymesh_schema.rules import DEFAULT_GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
     group = verdict.group
     if group is None or vhost is None:
         return Explanation(True, tuple(reasons))
-    reasons.append(f"group {group.name}: {_why_group(group, request.user)}")
+    reasons.append(f"group {group.name}: {_why_group(group, request)}")
     if verdict.would is None:
         reasons.append(f"remoteHosts allow {request.host}")
     if not is_dry_run(policy, vhost):  # a dry run does not change the right
@@ -86,8 +87,11 @@ def _why_management(group: Group) -> str:
     return f"management: {group.management}{less}"
 
 
-def _why_group(group: Group, user: str) -> str:
-    return f"lists user {user!r}" if user in group.users else f"no group lists user {user!r}; allowUnknownUser is yes"
+def _why_group(group: Group, request: Request) -> str:
+    if request.user in group.users:
+        return f"lists user {request.user!r}"
+    nobody = f"no group lists user {request.user!r}"
+    return f"{nobody}; the token names it" if group.name != DEFAULT_GROUP else f"{nobody}; allowUnknownUser is yes"
 
 
 def _link(policy: Policy, group: Group, user: str, address: str, receives: bool) -> tuple[bool, str]:

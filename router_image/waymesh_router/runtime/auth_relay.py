@@ -142,6 +142,9 @@ class Relay:
         self._close(io)
         self._later(partial(self._fail, "closed" if error is None else f"{error.condition}: {error.description}"))
 
+    def unread(self, io: ConnectionIO) -> None:
+        """The service does not take the last bytes: the relay's own time limit ends the connection."""
+
     def await_events(self, fd: int, mask: int) -> None:
         """Wait for other events."""
         self._service.loop.modify(fd, mask)

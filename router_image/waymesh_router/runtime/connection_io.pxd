@@ -18,14 +18,18 @@ cdef class ConnectionIO:
     cdef public ReceiveBuffer buffer
     cdef bytes tail
     cdef Py_ssize_t portion
+    cdef Py_ssize_t most_unsent
+    cdef int mask
     cdef Py_ssize_t used
     cdef readonly bint paused
     cdef public bint open
     cdef bint blocked
     cdef bint leaving
+    cdef bint last
     cdef public object info
     cdef public object tap
     cpdef keep_little_unsent(self)
+    cpdef limit_unsent(self)
     cpdef bytes rest(self)
     cpdef on_event(self, int mask)
     cpdef abandon(self)
@@ -37,7 +41,8 @@ cdef class ConnectionIO:
     cdef handle_tail(self)
     cpdef flush(self)
     cdef write(self)
-    cdef wait_for_room(self, bint blocked)
+    cdef wait_for_room(self)
+    cdef wait_for(self, int mask)
     cpdef Py_ssize_t receive(self, Py_ssize_t start) except? -2
     cpdef Py_ssize_t send(self, Py_ssize_t size) except? -2
     cdef Py_ssize_t failure(self, Py_ssize_t to_wait) except? -2

@@ -38,6 +38,9 @@ SLACK = 64
 """Bytes after the received ones that the engine may read (their content is ignored), to save bounds checks."""
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
 LITTLE_BYTES = 16384
+MOST_UNSENT = 2097152
+"""Unsent output of a client in bytes above which nothing more is read from it. Deliveries stop at half of it, so that
+only answers to the client's own frames exceed it, or a large frame."""
 TCP_NOTSENT_LOWAT = 25
 """From netinet/tcp.h; Python 3.11 has no name for it."""
 NOTHING_NOW = cython.declare(cython.int, -1)
@@ -51,6 +54,9 @@ class Owner(Protocol):
 
     def finished(self, io: ConnectionIO) -> None:
         """The engine connection is closed and all its bytes are written."""
+
+    def unread(self, io: ConnectionIO) -> None:
+        """The engine connection is closed, but the peer does not take its last bytes. Called once."""
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """The router's own code raised `error` for this connection: log and count it, and close the connection."""
@@ -79,9 +85,11 @@ class ReceiveBuffer:
 
 class ConnectionIO:
     """A transport with its engine connection. `info` belongs to the host.
-     `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `tail`: received bytes,
-    not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is read until then,
-    so that other connections are served while this peer waits. `tap`: receives all bytes, for the log (tracing.py).
+     `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `most_unsent`: see
+    `limit_unsent`. `mask`: the awaited events. `last`: the engine connection is closed, its last bytes wait. `tail`:
+    received bytes, not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is
+    read until then, so that other connections are served while this peer waits. `tap`: receives all bytes, for the log
+    (tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -92,11 +100,14 @@ class ConnectionIO:
         self.buffer = buffer
         self.tail = b""
         self.portion = WHOLE
+        self.most_unsent = WHOLE
+        self.mask = EPOLLIN
         self.used = 0
         self.paused = False
         self.open = True
         self.blocked = False
         self.leaving = False
+        self.last = False
         self.info: Any = None
         self.tap: Any = None
 
@@ -105,10 +116,19 @@ class ConnectionIO:
         self.portion = LITTLE_BYTES
         self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LITTLE_BYTES)
 
+    def limit_unsent(self) -> None:
+        """Read nothing more while over MOST_UNSENT bytes of output wait, for a peer that sends but does not read.
+
+        Not for a peer that may do the same: both would wait for each other.
+        """
+        self.most_unsent = MOST_UNSENT
+
     def on_event(self, mask: cython.int) -> None:
         """epoll reports an event. Each connection reads once per turn, so that all are served equally."""
         if mask & EPOLLOUT and self.open:
             self.write()
+            if self.conn.unread and self.mask & EPOLLIN:
+                mask |= EPOLLIN  # reads again: what the peer sent meanwhile counts before its idle time-out is checked
         if mask & ~EPOLLOUT and self.open and not self.paused:
             self.read()
 
@@ -123,6 +143,8 @@ class ConnectionIO:
         buffer: ReceiveBuffer = self.buffer
         left: cython.Py_ssize_t = len(self.tail)
         count: cython.Py_ssize_t
+        if self.conn.unread:
+            self.conn.unread = False
         if left:
             if left * 2 > buffer.limit:  # a frame may be as long as the configured maxFrameSize
                 buffer.resize(left * 4)
@@ -238,7 +260,9 @@ class ConnectionIO:
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
-        if not self.blocked:
+        if self.blocked:
+            self.wait_for_room()
+        else:
             self.write()
 
     def write(self) -> None:
@@ -257,10 +281,11 @@ class ConnectionIO:
                         self.tap.sent(conn.pending()[:sent], sent < size or conn.end - conn.off > size)
                     conn.sent(sent)
                 if sent < size:
-                    self.wait_for_room(True)
+                    self.wait_for_room()
                     return
             if self.blocked:
-                self.wait_for_room(False)
+                self.blocked = False
+                self.wait_for(EPOLLIN)
             if conn.done:
                 self.owner.finished(self)
         except OSError as error:
@@ -268,11 +293,24 @@ class ConnectionIO:
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
 
-    def wait_for_room(self, blocked: cython.bint) -> None:
-        """Set whether the socket is full: only then epoll waits until it is writable."""
-        if blocked != self.blocked:
-            self.blocked = blocked
-            self.owner.await_events(self.fd, EPOLLIN | EPOLLOUT if blocked else EPOLLIN)
+    def wait_for_room(self) -> None:
+        """The socket is full: only then epoll waits until it is writable. Too much output: read nothing until then."""
+        conn: Connection = self.conn
+        self.blocked = True
+        if conn.done and not self.last:
+            self.last = True
+            self.owner.unread(self)
+        if conn.end - conn.off > self.most_unsent:
+            conn.unread = True
+            self.wait_for(EPOLLOUT)
+        else:
+            self.wait_for(EPOLLIN | EPOLLOUT)
+
+    def wait_for(self, mask: cython.int) -> None:
+        """Set the awaited events."""
+        if mask != self.mask:
+            self.mask = mask
+            self.owner.await_events(self.fd, mask)
 
     # ---- the transport; TLS overrides these
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 CLOSE_S = 2.0
 """Time for a peer to answer a close before its transport is closed."""
+UNREAD_S = 30.0
+"""Time for a slow peer to take the last bytes of its connection."""
 PUBLISH_S = 5.0
 """Time for a slow disk to store the last records when the process ends."""
 
@@ -221,6 +223,10 @@ class SocketHost:
         self.lingering.close(io.sock)
         self._report_lost(io, reason)
 
+    def unread(self, io: ConnectionIO) -> None:
+        """A closed connection has bytes that its peer does not take: end it after UNREAD_S."""
+        self.loop.call_later(UNREAD_S, lambda: self.ended(io, "the peer does not read") if io.open else None)
+
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         """An internal error on this connection: close it; others are not affected."""
         self.internal_error(f"on the connection with {io.info.peer.host}", error)
@@ -307,8 +313,11 @@ class SocketHost:
             endpoint.opening.passed_on(io.fd, partial(self._end_opening, io))
         self._connections[conn] = io
         self._tracing.apply(io)
-        if endpoint.attrs.get("role") == "inter-router":
+        role = endpoint.attrs.get("role", "normal")
+        if role == "inter-router":
             io.keep_little_unsent()
+        elif role == "normal" and isinstance(endpoint, Listener):
+            io.limit_unsent()
         self.loop.register(io.fd, io, EPOLLIN, low_priority=isinstance(endpoint, Listener))
         io.flush()
 

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         problems = error.problems if isinstance(error, ConfigError) else [error]
         sys.stderr.writelines(f"waymesh: {problem}\n" for problem in problems)
         return ERROR
-    request = Request(options.user, options.host, options.hostname)
+    request = Request(options.user, options.host, options.hostname, groups=tuple(options.token_group))
     found = explain(policy, request, options.attach, options.direction == "in")
     sys.stdout.writelines(f"{line}\n" for line in ("allowed" if found.allowed else "denied", *found.reasons))
     return ALLOWED if found.allowed else DENIED
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("user", "hostname", "attach"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--host", required=True, type=lambda text: str(ip_address(text)), metavar="ADDRESS")
+    parser.add_argument("--token-group", action="append", default=[])
     parser.add_argument("--direction", choices=("in", "out"), required=True)
     return parser
 

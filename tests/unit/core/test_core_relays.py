@@ -12,6 +12,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, ErrorInfo, Transfer
+from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.link_routing.relays import IDLE_S, REFUSALS_TOLD
 from waymesh_router.events import Event
 from waymesh_router.line_limit import WINDOW_S
@@ -30,8 +31,8 @@ def route(hub: Hub, **attrs: Any) -> None:
     })  # fmt: skip
 
 
-def anonymous(hub: Hub) -> Peer:
-    peer = hub.peer().open().begin()
+def anonymous(hub: Hub, max_links: int = 100) -> Peer:
+    peer = hub.peer(ConnectionSettings("engine", max_links=max_links)).open().begin()
     peer.send(frames.attach_sender(address=None))
     return peer
 
@@ -149,3 +150,34 @@ def test_refusals_of_a_container_fill_no_log(hub: Hub) -> None:
     assert all(line.startswith("link for anonymous senders to b2.q") for line in lines)
     wait(hub, WINDOW_S)
     assert lines[REFUSALS_TOLD:] == ["2 more links for anonymous senders were refused by narrow within 60 s"]
+
+
+def test_links_count_toward_those_of_the_connection_that_opens_them(hub: Hub) -> None:
+    container = Container(hub)
+    one, other = anonymous(hub, max_links=3), anonymous(hub)
+    assert frames.told(one.send(*(frames.transfer(k, to(f"b2.{k}")) for k in range(2)))) == []
+    (state,) = frames.told(one.send(frames.transfer(2, to("b2.2"))))
+    assert (state.descriptor, "amqp:resource-limit-exceeded" in str(state.value)) == (0x25, True)
+    other.send(frames.transfer(0, to("b2.2"), settled=True))
+    one.send(frames.transfer(3, to("b2.2"), settled=True))
+    assert [(link.address, len(link.bodies)) for link in container.links] == [("b2.0", 1), ("b2.1", 1), ("b2.2", 2)]
+
+
+def test_an_unknown_address_is_none_of_them(hub: Hub) -> None:
+    Container(hub)
+    one = anonymous(hub, max_links=1)
+    assert frames.told(one.send(frames.transfer(0, to("b3.q")))) == [RELEASED]
+
+
+def test_there_is_room_again_when_a_link_has_ended(hub: Hub) -> None:
+    container = Container(hub)
+    one = anonymous(hub, max_links=2)
+    one.send(frames.transfer(0, to("b2.0"), settled=True), frames.transfer(1, to("b2.1"), settled=True))
+    wait(hub, 1.0)
+    wait(hub, IDLE_S)
+    one.send(frames.transfer(2, to("b2.1"), settled=True))
+    assert [link.address for link in container.links] == ["b2.0", "b2.1"]
+    one.send(frames.close())
+    wait(hub, 1.0)
+    wait(hub, IDLE_S)
+    assert core_of(hub).relays._opened == {}

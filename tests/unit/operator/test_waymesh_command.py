@@ -151,6 +151,7 @@ def test_a_kubeconfig_that_is_not_yaml_is_told_in_one_line(tmp_path: Path, comma
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("waymesh: cannot find a cluster: while parsing")
+    assert line.endswith("; for routers on this machine: waymesh up")
 
 
 class Full(io.StringIO):

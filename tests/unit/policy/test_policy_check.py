@@ -116,6 +116,25 @@ def test_the_verdict_and_what_decides(
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize(
+    ("user", "groups", "code", "reason"),
+    [
+        ("erin", ["admin"], 0, "group admin: no group lists user 'erin'; the token names it"),
+        ("alice", ["$default"], 0, "group admin: lists user 'alice'"),
+        ("erin", ["other"], 1, "group $default: no group lists user 'erin'; allowUnknownUser is yes"),
+        ("erin", ["staff", "admin"], 1, "user 'erin' has a token with several groups: admin, staff"),
+    ],
+)
+def test_groups_of_a_token_choose_the_group(
+    file: Path, capfd: pytest.CaptureFixture[str], user: str, groups: list[str], code: int, reason: str
+) -> None:
+    staff = "        staff: {\n            remoteHosts: *\n        }\n        $default"
+    file.write_text(TEXT.replace("        $default", staff), encoding="utf-8")
+    named = [f"--token-group={group}" for group in groups]
+    assert run_command(["policy", "check", *words(file, user, "::1", "example.com", "x", "out"), *named]) == code
+    assert reason in capfd.readouterr().out
+
+
 def test_without_vhost_policy_all_is_allowed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("enableVhostPolicy: yes", ""), encoding="utf-8")
     assert main(words(file, "dora", "::1", "a.example.org", "x", "in")) == 0

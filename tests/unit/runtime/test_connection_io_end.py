@@ -36,6 +36,9 @@ class RecordingOwner:
     def finished(self, io: ConnectionIO) -> None:
         raise AssertionError("the engine connection is not closed")
 
+    def unread(self, io: ConnectionIO) -> None:
+        raise AssertionError("the engine connection is not closed")
+
     def failed(self, io: ConnectionIO, error: Exception) -> None:
         raise error
 

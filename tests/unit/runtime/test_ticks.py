@@ -26,6 +26,9 @@ class RecordingHost:
     def drop(self, conn: Any, reason: str) -> None:
         self.dropped.append(conn)
 
+    def segments_in(self, conn: Any) -> int:
+        return 35
+
 
 class Conn:
     """A connection whose time-outs may raise."""
@@ -36,6 +39,7 @@ class Conn:
         self.broken = broken
         self.done = done
         self.ticks = 0
+        self.unread, self.signs, self.octets_out = False, 0, 7
 
     def tick(self, now: float) -> None:
         self.ticks += 1
@@ -151,3 +155,12 @@ def test_a_live_connection_is_dropped_when_the_end_of_a_link_of_it_raises() -> N
     end_links(core, host, 7.0)
     assert host.dropped == [conn]
     assert list(core.ending) == [conn]
+
+
+def test_what_a_peer_does_counts_while_it_is_not_read() -> None:
+    """The idle time-out of a client whose frames wait in the kernel."""
+    read, unread = Conn(1), Conn(2)
+    unread.unread = True
+    run, _ = ticks(RecordingHost(), [read, unread], [], [])
+    run.run(5.0)
+    assert (read.signs, unread.signs) == (0, 42)

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
-from waymesh_router.core.attaching import MANAGEMENT_REJECTED, OUTSIDE_REJECTED, POLICY_REJECTED, UNAVAILABLE_REJECTED
+from waymesh_router.core.attaching import (
+    LINKS_REJECTED,
+    MANAGEMENT_REJECTED,
+    OUTSIDE_REJECTED,
+    POLICY_REJECTED,
+    UNAVAILABLE_REJECTED,
+)
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations
@@ -245,6 +251,8 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, OUTSIDE_REJECTED)
         elif stand_in is self.message_address.unavailable:
             self.settlement.refuse(lk, transfer.more, UNAVAILABLE_REJECTED)
+        elif stand_in is self.message_address.crowded:
+            self.settlement.refuse(lk, transfer.more, LINKS_REJECTED)
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 

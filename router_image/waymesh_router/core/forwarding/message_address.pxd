@@ -21,6 +21,7 @@ cdef class MessageAddress:
     cdef Address unavailable
     cdef Address denied
     cdef Address outside
+    cdef Address crowded
     cdef str long_to
     cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)

@@ -6,6 +6,7 @@ Link Routing" and the ANONYMOUS-RELAY capability.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.addresses.keys import RELAYED, bare_address
 from waymesh_router.core.containers.autolink import OUTCOMES
+from waymesh_router.core.kinds import CLOSEST
 from waymesh_router.core.link_routing import rewriting
+from waymesh_router.core.model import Address
 from waymesh_router.line_limit import WINDOW_S, LineLimit
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.link_routing.attach import RoutedAttaches
     from waymesh_router.core.links.registry import LinkRegistry
-    from waymesh_router.core.model import Address, RouterConnection, RouterLink
+    from waymesh_router.core.model import RouterConnection, RouterLink
 
 IDLE_S = 60.0
 """Time without messages after which a link is detached."""
@@ -36,10 +39,14 @@ REFUSALS_TOLD = 5
 
 @dataclass(slots=True)
 class Relay:
-    """A link to a container, its address, and its number of messages at the last check."""
+    """A link to a container, its address, and its number of messages at the last check.
+
+    `client`: id of the connection whose message opened it.
+    """
 
     link: RouterLink
     address: Address
+    client: int
     seen: int
     since: float
 
@@ -62,18 +69,22 @@ class Relays:
         self._links = links
         self._containers = containers
         self._attaches = attaches
+        self.crowded = Address("", CLOSEST)  # result of `address`: the client may not have a further link
         self._relays: dict[int, Relay] = {}
+        self._opened: Counter[int] = Counter()  # number of links, by id of the client's connection
         self._refusals = LineLimit(REFUSALS_TOLD)
 
     def address(self, lk: RouterLink, text: str) -> Address | None:
         """The local address for messages to a link-routed address, created on first use; None without a link route.
 
-        Deliveries wait there until the container has answered.
+        Deliveries wait there until the container has answered. A link counts toward maxLinks of the connection that
+        opens it; beyond that, the result is `crowded`.
         """
         text = bare_address(text)
         known = self._addresses.by_key.get(RELAYED + text)
         if known is not None and self._attaches.known_to(lk, text):
             return known
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
         terms = Attach(
             name=f"{self._context.router_id}.relay.{self._links.next_id}",
             handle=0,
@@ -83,11 +94,14 @@ class Relays:
             source=Terminus("source", outcomes=OUTCOMES),
             target=Terminus("target", address=text),
         )
+        if conn.links + self._opened[conn.id] >= conn.settings.max_links:
+            return self.crowded if any(self._attaches.candidates(lk, terms)) else None
         link = self._open(lk, terms)
         if link is None:
             return None
         address = self._addresses.get(RELAYED + text)
-        self._relays[link.id] = Relay(link, address, 0, self._context.now)
+        self._relays[link.id] = Relay(link, address, conn.id, 0, self._context.now)
+        self._opened[conn.id] += 1
         return address
 
     def _open(self, lk: RouterLink, attach: Attach) -> RouterLink | None:
@@ -120,6 +134,9 @@ class Relays:
         relay = self._relays.pop(link.id, None)
         if relay is None:
             return
+        self._opened[relay.client] -= 1
+        if not self._opened[relay.client]:
+            del self._opened[relay.client]
         if error is not None and not link.connection.over and relay.address.pending is not None:
             self._pending.refuse_all(relay.address, encode(rejected(error)))
         self._addresses.refresh(relay.address)

@@ -122,7 +122,7 @@ class _StreamOwner:
 
     def __init__(self, owner: Host) -> None:
         self._owner = owner
-        self.failed = owner.failed
+        self.failed, self.unread = owner.failed, owner.unread
         self.await_events = owner.await_events
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
