@@ -9,6 +9,9 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 3
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
+# Images of Python set this variable. Without bytecode, each of the thousands of processes that tests start compiles the
+# router's sources anew, which takes longer than all else that it does until it listens.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 

@@ -152,7 +152,7 @@ def measure_start(folder: Path, times: int) -> None:
     with EdgeMesh(folder, 1, []) as mesh:
         for number in range(times):
             empty.append(_seconds("pass"))
-            imports.append(_seconds("import waymesh_router.runtime.main"))
+            imports.append(_seconds("import waymesh_router.runtime.running"))
             port = free_port()
             edge = RouterProcess(folder, f"S{number}", edge_config(f"S{number}", port, mesh.doors), [port])
             with Load([], mesh.interiors[0].port) as load:

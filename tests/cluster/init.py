@@ -27,6 +27,9 @@ OWN_FOLDERS = {
 }
 """What the node must not share with the machine: folder of the node -> where it is seen."""
 
+ENVIRONMENT = {**os.environ, "GOGC": "400"}
+"""Of the programs, which are Go: collecting garbage less often saves a sixth of the API server's CPU time."""
+
 SYSCTLS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -122,7 +125,7 @@ class Program:
             log.write(f"+ {' '.join(self._argv)}\n")
             log.flush()
             actions = [(os.POSIX_SPAWN_DUP2, log.fileno(), 1), (os.POSIX_SPAWN_DUP2, log.fileno(), 2)]
-            self.pid = os.posix_spawnp(self._argv[0], self._argv, os.environ, file_actions=actions)
+            self.pid = os.posix_spawnp(self._argv[0], self._argv, ENVIRONMENT, file_actions=actions)
         self._pid_file.write_text(str(self.pid))
 
     def ended(self, status: int) -> None:

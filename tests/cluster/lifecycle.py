@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +89,12 @@ class Cluster:
         wait_until(self._has_default_account, START_DEADLINE_S, lambda: f"default service account: {self.trouble()}")
         say(f"{self.name}: ready after {time.monotonic() - began:.1f} s")
 
-    def add_node(self) -> str:
-        """One more node; its name, when it is Ready."""
+    def add_node(self, *wanted: str) -> str:
+        """One more node with these of the images that node 1 has (none named: with all); its name, when it is Ready."""
         taken = {node.name for node in self.nodes}
         number = next(n for n in range(2, MAX_NODES + 1) if f"node{n}" not in taken)
         place = self._place(number, binaries.kubernetes())
-        self._start(place, components.node_components(place))
+        self._start(place, components.node_components(place), wanted)
         return place.name
 
     def remove_node(self, name: str) -> None:
@@ -142,17 +142,16 @@ class Cluster:
         Node(self.folder / "node1").start_component(name)
         wait_until(lambda: self.ready, 180, "the API server after a start")
 
-    def import_images(self, archives: Iterable[Path], nodes: Iterable[str] | None = None) -> None:
-        """Makes images known on the nodes (None: on all); later nodes get them too."""
-        archives = list(archives)
+    def import_images(self, archives: Iterable[Path]) -> None:
+        """Makes images known on all nodes, unless they are; later nodes get them too."""
+        known = self._images()
         # Of an image made anew only the newest archive counts: `router-HASH.tar` takes the place of the one before.
-        known = self._images() | {path.name.rpartition("-")[0]: str(path) for path in archives}
-        (self.folder / "images.json").write_text(json.dumps(known))
-        chosen = set(nodes) if nodes is not None else None
+        wanted = {path.name.rpartition("-")[0]: str(path) for path in archives}
         for node in self.nodes:
-            if chosen is None or node.name in chosen:
-                for archive in archives:
-                    node.import_image(archive)
+            for name, archive in wanted.items():
+                if known.get(name) != archive:
+                    node.import_image(Path(archive))
+        (self.folder / "images.json").write_text(json.dumps(known | wanted))
 
     def operator_requests(self) -> list[str]:
         """What the operator installed by the chart has asked of the API server so far: `patch secrets`, in order."""
@@ -197,8 +196,8 @@ class Cluster:
         for file, (common_name, organization) in users.items():
             authority.kubeconfig(file, server, authority.issue(common_name, organization))
 
-    def _start(self, place: Place, programs: list[dict[str, object]]) -> None:
-        """Starts a node, gives it the images, and waits until it is Ready."""
+    def _start(self, place: Place, programs: list[dict[str, object]], wanted: Collection[str] = ()) -> None:
+        """Starts a node, gives it the images (none named: all), and waits until it is Ready."""
         place.folder.mkdir(parents=True, exist_ok=True)
         authority = Authority(place.pki)
         names = [place.name, place.address]
@@ -209,12 +208,10 @@ class Cluster:
         node = Node(place.folder)
         node.start(place, programs)
         node.link(place, None if place.number == 1 else Node(self.folder / "node1"))
-        self._give_images(node)
-        wait_until(lambda: self._is_ready(node), START_DEADLINE_S, lambda: f"{node.name} Ready: {self.trouble()}")
-
-    def _give_images(self, node: Node) -> None:
-        for path in [images.pause(), *map(Path, self._images().values())]:
+        known = self._images()
+        for path in [images.pause(), *(Path(known[name]) for name in wanted or known)]:
             node.import_image(path)
+        wait_until(lambda: self._is_ready(node), START_DEADLINE_S, lambda: f"{node.name} Ready: {self.trouble()}")
 
     def _images(self) -> dict[str, str]:
         """The archives of the images that every node has, by name."""

@@ -161,8 +161,8 @@ def namespace_name(test: str) -> str:
 
 
 @pytest.fixture
-def second_node(cluster: Cluster) -> Iterator[str]:
-    """A second node, gone after the test; its name."""
-    name = cluster.add_node()
+def second_node(cluster: Cluster, router_image: str, operator_image: str) -> Iterator[str]:
+    """A second node, gone after the test; its name. Without the image of the Spark job: a gigabyte."""
+    name = cluster.add_node("router", "operator")
     yield name
     cluster.remove_node(name)

@@ -63,8 +63,7 @@ def complete(namespace: Namespace, job: str, run_s: float = RUN_S) -> None:
         return "True" in (condition_status(found, "Complete"), condition_status(found, "Failed"))
 
     found = namespace.wait("Job", job, ended, run_s, "ended")
-    said = namespace.kubectl("logs", f"job/{job}")
-    assert condition_status(found, "Complete") == "True", said
+    assert condition_status(found, "Complete") == "True", namespace.kubectl("logs", f"job/{job}")
 
 
 def executors(namespace: Namespace) -> set[str]:

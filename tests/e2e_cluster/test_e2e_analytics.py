@@ -68,7 +68,8 @@ def traffic(files: Path, out: str) -> dict[tuple[str, str, str], float]:
 def kill_an_executor(namespace: Namespace, job: str) -> str:
     """As soon as the job reads the first files; the name of the pod."""
     namespace.wait("Job", job, lambda found: found.get("status", {}).get("ready"), RUN_S, "running")
-    wait_until(lambda: " files" in namespace.kubectl("logs", f"job/{job}"), RUN_S, "files that are read")
+    (driver,) = namespace.all("Pod", f"batch.kubernetes.io/job-name={job}")
+    wait_until(lambda: " files" in namespace.logs(driver["metadata"]["name"]), RUN_S, "files that are read")
 
     def at_work() -> str:
         pods = namespace.all("Pod", "spark-role=executor")
@@ -107,10 +108,10 @@ def test_reports_of_one_pod_and_of_executors_of_which_one_is_killed_say_what_was
     assert len(executors(namespace)) >= 2
     told = f'waymesh_analytics_last_success_timestamp_seconds{{namespace="{namespace.name}",release="cluster"}}'
     metrics = f"/api/v1/namespaces/{operator.name}/services/waymesh-operator:http/proxy/metrics"
-    wait_until(lambda: told in operator.kubectl("get", "--raw", metrics), SEEN_S, told)
+    wait_until(lambda: told in operator.api.request("GET", metrics), SEEN_S, told)
     labels = f'kind="ConsumersStuck",namespace="{namespace.name}",release="cluster",severity="bad"'
     found = f"waymesh_analytics_findings{{{labels}}}"
-    wait_until(lambda: found in operator.kubectl("get", "--raw", metrics), SEEN_S, found)
+    wait_until(lambda: found in operator.api.request("GET", metrics), SEEN_S, found)
 
 
 def test_files_go_to_s3_until_the_router_has_ended(

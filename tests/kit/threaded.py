@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from tests.kit.ports import free_port
 from tests.kit.process import section
 from tests.kit.waiting import wait_until
-from waymesh_router.runtime.main import Running
+from waymesh_router.runtime.running import Running
 from waymesh_schema.config import parse_conf
 
 T = TypeVar("T")

@@ -1,49 +1,17 @@
-"""`waymesh-router`: runs a router from the command line until it is stopped.
+"""`waymesh-router`: runs a router from the command line until it is stopped, or performs the action of another option.
 
-It imports little, and some modules only when they are needed: a router listens within half a second of its start.
+Each action imports what it needs: a pod runs `--drain` before it is stopped, perhaps with little CPU time.
 """
 
 from __future__ import annotations
 
-import atexit
-import gc
-import os
-import random
-import signal
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
-from waymesh_router.events import Event
 from waymesh_router.management.errors import ManagementError
-from waymesh_router.memory_watermark import default_limit
-from waymesh_router.router import Router
-from waymesh_router.runtime.daemon import Daemon, PidFile, prepare_descriptors, switch_user
-from waymesh_router.runtime.host import SocketHost
-from waymesh_router.runtime.log import Log
-from waymesh_router.runtime.log_writer import open_output
-from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.memory import POLL_S, Trimmer, control_group_limit, memory_limit
-from waymesh_router.runtime.options import USAGE, Options, UsageError, parse_options
-from waymesh_router.runtime.policy_files import PolicyFiles
-from waymesh_router.runtime.profiles import without_unusable
-from waymesh_router.runtime.users import users_hint
-from waymesh_schema.config import ConfigEntry, ConfigError, read_config
+from waymesh_router.runtime.options import USAGE, VERSION, UsageError, parse_options
+from waymesh_schema.config import ConfigError
 from waymesh_schema.errors import SchemaError
-from waymesh_schema.events import LogEvent
-from waymesh_schema.telemetry import ORDERLY_STOP
-
-VERSION = "0.1.0"
-"""The version of the distribution (verified by a test). Reading the metadata would take a tenth of the start time."""
-WATCH_S = 3.0
-"""Interval at which files of certificates and users are checked for changes."""
-GC_THRESHOLDS = (5000, 1 << 30, 1 << 30)
-"""Objects are freed by reference counting, including those of ended connections (verified by a test). A collection of
-the youngest generation examines 5,000 objects, in about 0.1 ms; collections of 500 took 6 % of the CPU time while many
-deliveries waited. One of older generations would stop a router with many thousands of links for tens of milliseconds,
-so the thresholds keep clients from causing one."""
-COLLECT_S = 3600.0
-"""Interval of full collections, in case there are unknown reference cycles."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(USAGE if options.help else f"{VERSION}\n")
         return 0
     if options.drain:
-        from waymesh_router.runtime.drain_command import drain  # imports proton, which a router does not need
+        from waymesh_router.runtime.drain_command import drain
 
         return drain(options.url, options.timeout_s)
     if options.dump:
@@ -72,126 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             from waymesh_router.runtime.check import check
 
             return check(options.config)
-        return _run(options)
+        from waymesh_router.runtime.running import run
+
+        return run(options)
     except ConfigError as error:
         sys.stderr.writelines(f"waymesh-router: {problem}\n" for problem in error.problems)
     except (SchemaError, ManagementError, OSError) as error:
         sys.stderr.write(f"waymesh-router: {error}\n")
     return 1
-
-
-def _run(options: Options) -> int:
-    entries = read_config(*options.config)
-    pidfile = PidFile(options.pidfile)
-    daemon = Daemon() if options.daemon else None
-    prepare_descriptors()
-    running = Running(entries)
-    running.watch_signals()  # before it listens: another process may send a signal as soon as it does
-    running.start()
-    pidfile.write()
-    if options.user:
-        try:
-            switch_user(options.user)
-        except OSError:
-            pidfile.remove()
-            raise
-    if daemon is not None:
-        daemon.ready()
-    _settle_memory()
-    running.loop.run(running.host.turn)
-    running.router.end_telemetry()
-    running.host.end_telemetry()
-    running.log.write("ROUTER", "info", "stopped")
-    running.log.close()
-    pidfile.remove()
-    return 0
-
-
-class Running:
-    """A router on its loop, which listens after `start`."""
-
-    def __init__(self, entries: Sequence[ConfigEntry]) -> None:
-        """Raises SchemaError, ManagementError or OSError; the process must end then."""
-        self.log = Log(lambda: datetime.now(UTC).astimezone(), open_output)
-        atexit.register(self.log.close)  # also after an error at the start
-        self.loop = Loop()
-        self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")
-        self.log.keep(self._router_attrs["logBufferLines"])
-        self.log.set_time(self._router_attrs["timestampsInUTC"], self._router_attrs["timestampFormat"])
-        rng = random.SystemRandom()  # temporary addresses must not be predictable
-        self.host = SocketHost(self.loop, self.log, rng.random)
-        now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
-        entries, unusable = without_unusable(entries)
-        self.router = Router(entries, self.host, now, rng, VERSION, int(now))
-        self.router.admission.available = memory_limit()
-        self.router.admission.default = default_limit(control_group_limit())
-        self.router.admission.configure(self.router.attrs)
-        self.host.users.configure(self._router_attrs)
-        self.host.attach(self.router)
-        self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
-        self._unusable = unusable
-        self._trimmer = Trimmer()
-
-    def start(self) -> None:
-        """Create the configured entities and listen. Raises ManagementError or OSError; the process must end then."""
-        self.router.start()
-        for text in self._unusable:
-            self.log.write("SERVER", "error", text)
-        hint = users_hint(self._router_attrs)
-        if hint:
-            self.log.write("SERVER", "warning", hint)
-        self.loop.call_later(WATCH_S, self._watch)
-        self._look_at_memory()
-        self.loop.call_later(COLLECT_S, self._collect)
-
-    def watch_signals(self) -> None:
-        """SIGTERM and SIGINT stop the router gracefully, a second one at once; SIGHUP reloads TLS, user and policy
-        files, and reopens log files."""
-        signal.set_wakeup_fd(self.loop.wakeup_fd, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_stop)
-        signal.signal(signal.SIGHUP, lambda number, frame: self.loop.call_from_thread(self._reload))
-
-    def _on_stop(self, number: int, frame: object) -> None:
-        for again in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(again, lambda second, _: os._exit(128 + second))
-        self.loop.call_from_thread(lambda: self._stop(signal.Signals(number).name))
-
-    def _stop(self, why: str) -> None:
-        self.log.write("ROUTER", "notice", f"stopping on {why}", Event(LogEvent.ROUTER_STOPPING))
-        self.router.ending()
-        self.host.stop(ORDERLY_STOP)
-
-    def _reload(self) -> None:
-        self.log.reopen()
-        self.log.write("ROUTER", "notice", "SIGHUP: reloading TLS, user and policy files")
-        self.host.reload()
-        self.policy_files.reload()
-
-    def _watch(self) -> None:
-        """Apply changes of files: in a pod, no process sends SIGHUP after a change."""
-        self.loop.call_later(WATCH_S, self._watch)  # first: the watch continues even if this check fails
-        self.host.poll()
-        self.host.tokens.poll()
-        self.policy_files.poll()
-        self.log.poll()
-
-    def _collect(self) -> None:
-        gc.collect()
-        self.loop.call_later(COLLECT_S, self._collect)
-
-    def _look_at_memory(self) -> None:
-        budget = self.router.core.budget
-        self._trimmer.poll(budget.kept, budget.peak)
-        budget.peak = budget.kept
-        self.loop.call_later(POLL_S, self._look_at_memory)
-
-
-def _settle_memory() -> None:
-    """Exclude the existing objects, which are permanent, from collection, so that their pages are not written."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 if __name__ == "__main__":

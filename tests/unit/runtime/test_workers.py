@@ -18,7 +18,7 @@ from tests.kit.process import section
 from tests.kit.waiting import wait_until
 from waymesh_amqp.users import make_line
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.main import Running
+from waymesh_router.runtime.running import Running
 from waymesh_router.runtime.workers import WAITING, WAITING_OF_ONE, Workers
 from waymesh_schema.config import parse_conf
 
