@@ -162,8 +162,8 @@ def test_annotations_that_never_end_are_kept_up_to_8_mib_for_a_connection(
     raw: RawClient, router1: RouterProcess, bounded: Callable[[int], None]
 ) -> None:
     """Sections that a router must read are kept until they are complete: 1 MiB each, 8 MiB for all links."""
-    start = b"\x00\x53\x72" + MAP32 + (4 * MIB).to_bytes(4, "big") + b"\0\0\0\x02" + encode("key") + b"\xb0"
-    start += (3 * MIB).to_bytes(4, "big")
+    start = b"\x00\x53\x72" + MAP32 + (1_000_000).to_bytes(4, "big") + b"\0\0\0\x02" + encode("key") + b"\xb0"
+    start += (999_986).to_bytes(4, "big")
     handles = [raw.attach_sender(None) for _ in range(60)]
     for handle in handles:
         raw.transfer(handle, start, more=True)

@@ -260,11 +260,12 @@ class Forwarder:
         """The frame ends within the sections that are needed: keep it until the next frame arrives."""
         size: cython.Py_ssize_t = transfer.end - transfer.start
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        if not transfer.more or size > MAX_HEAD_BYTES:
+        needed: cython.Py_ssize_t = self.sections.needed(transfer)
+        if not transfer.more or size > MAX_HEAD_BYTES or needed > MAX_HEAD_BYTES:
             self.settlement.refuse(lk, transfer.more, REJECTED)
         else:
             lk.head = bytearray(transfer.payload())
-            lk.head_due = size * 2
+            lk.head_due = needed if needed else size * 2
             conn.heads += size
             self.check_heads(lk, conn, transfer)
 
@@ -274,7 +275,8 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, REJECTED)
 
     def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """Append to an incomplete head. It is scanned again only after it has doubled, which keeps the work linear."""
+        """Append to an incomplete head. It is scanned again when its section is complete, or, if the end is unknown,
+        when the head has doubled, which keeps the work linear."""
         head: bytearray = lk.head
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         head += transfer.payload()

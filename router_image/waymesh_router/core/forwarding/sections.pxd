@@ -9,6 +9,7 @@ cdef class Sections:
     cdef public Py_ssize_t header_at
     cpdef bint scan(self, IncomingTransfer transfer) except -1
     cdef bint scan_all(self, IncomingTransfer transfer, int code) except -1
+    cpdef Py_ssize_t needed(self, IncomingTransfer transfer) except -1
     cdef int priority(self, IncomingTransfer transfer) except -1
     cpdef Py_ssize_t find_to(self, IncomingTransfer transfer) except -3
     cpdef Py_ssize_t find_user_id(self, IncomingTransfer transfer) except -3

@@ -9,9 +9,9 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, read_uint, skip
+    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, read_u32, read_uint, skip
 else:
-    from waymesh_amqp.wire import Octets, list_body, list_count, read_uint, skip
+    from waymesh_amqp.wire import Octets, list_body, list_count, read_u32, read_uint, skip
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -79,6 +79,28 @@ class Sections:
         except DecodeError:
             return False
         return code != -1 or (p == end and not transfer.more)
+
+    def needed(self, transfer: IncomingTransfer) -> cython.Py_ssize_t:
+        """Octets from the start of an incomplete message to the end of the section that is cut off; 0 if unknown."""
+        b: Octets = transfer.data
+        p: cython.Py_ssize_t = transfer.start
+        end: cython.Py_ssize_t = transfer.end
+        kind: cython.int
+        while HEADER <= section_code(b, p, end) <= PROPERTIES:
+            p = value_at(b, p)
+            if end - p < 5:
+                return 0
+            kind = b[p] >> 4
+            if kind == 0xA or kind == 0xC or kind == 0xE:
+                p += 2 + b[p + 1]
+            elif kind == 0xB or kind == 0xD or kind == 0xF:
+                p += 5
+                p += read_u32(b, p - 4)  # by itself: a sum with a number would have 32 bits
+            else:
+                return 0
+            if p > end:
+                return p - transfer.start
+        return 0
 
     def priority(self, transfer: IncomingTransfer) -> cython.int:
         """The priority in the header, 4 if it is not set. Spec: 3.2.1."""
