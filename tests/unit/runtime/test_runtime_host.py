@@ -6,6 +6,7 @@ import os
 import resource
 import socket
 import struct
+import threading
 
 import pytest
 
@@ -75,13 +76,14 @@ def test_frame_longer_than_the_buffer(host: Running) -> None:
 def test_slow_reader_gets_everything_and_disturbs_nobody(host: Running) -> None:
     port = host.listen()
     slow, other = dial(port), dial(port)
-    line = b"x" * 999_999 + b"\n"
-    for _ in range(20):  # more than the socket buffers hold
-        slow.sendall(line)
+    lines = (b"x" * 999_999 + b"\n") * 20 + b"bye\n"  # more than the socket buffers and the router's output hold
+    sending = threading.Thread(target=slow.sendall, args=(lines,))
+    sending.start()
+    wait_until(lambda: any(conn.unread for _, conn in host.router.connections))
     other.sendall(b"ping\n")
     assert read_line(other) == b"ping\n"
-    slow.sendall(b"bye\n")
-    assert read_all(slow) == line * 20 + b"bye\n"
+    assert read_all(slow) == lines
+    sending.join(DEADLINE_S)
     other.close()
 
 
