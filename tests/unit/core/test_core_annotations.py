@@ -11,6 +11,7 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Array, Raw, Symbol, UByte, encode
 from waymesh_router.core.forwarding.annotations import (
     MAX_CLIENT_PAIRS,
+    MAX_ROUTER_PAIRS,
     MAX_TRACE,
     MAX_VALUES,
     Annotations,
@@ -133,6 +134,18 @@ def test_a_client_has_a_limited_number_of_annotations() -> None:
     for trusted, number in ((False, MAX_CLIENT_PAIRS + 1), (True, MAX_CLIENT_PAIRS + 100)):
         with pytest.raises(DecodeError, match="message-annotations"):
             read(section(**{f"k{n}": 1 for n in range(number)}), trusted)
+
+
+def test_a_message_has_a_limited_number_of_annotations_of_routers() -> None:
+    many = {f"qd_{number}": 1 for number in range(MAX_ROUTER_PAIRS)}
+    assert read(section(**many, k=1)).client == read(section(k=1)).client
+    with pytest.raises(DecodeError, match=f"more than {MAX_ROUTER_PAIRS} message-annotations of routers"):
+        read(section(**many, qd_one_more=1))
+
+
+def test_annotations_of_routers_from_a_client_are_not_decoded() -> None:
+    data = section(**{f"qd_{number}": [[]] * (MAX_VALUES + 1) for number in range(100)}, k=1)
+    assert read(data, trusted=False).client == read(section(k=1)).client
 
 
 def test_an_annotation_of_routers_has_a_limited_number_of_values() -> None:

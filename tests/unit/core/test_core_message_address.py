@@ -208,3 +208,16 @@ def test_long_annotations_from_another_router_are_not_kept(hub: Hub) -> None:
     assert bodies(receiver) == 2
     cache = core_of(hub).forwarder.message_address.cache
     assert [len(data) <= MOST_KEPT for data in cache] == [True]
+
+
+def test_annotations_that_are_read_cost_budget_so_that_other_connections_are_served(hub: Hub) -> None:
+    consumer(hub)
+    sender = anonymous(hub)
+    cost = []
+    for number, length in enumerate((100, 10_000, 10_000)):
+        before = sender.conn.budget
+        data = to("q", message_annotations={Symbol("key"): "v" * length})
+        sender.send(frames.transfer(number, data, settled=True))
+        cost.append(before - sender.conn.budget)
+    short, first, again = cost
+    assert first == again > 30 * short, "long annotations are read for each message"

@@ -1,3 +1,5 @@
+from waymesh_amqp.wire cimport Octets
+
 cdef class Annotations:
     cdef public bytes client
     cdef public bytes transit
@@ -14,3 +16,4 @@ cdef class Annotations:
     cdef public bytes unmarked
 
 cpdef bytes transit_section(Annotations a)
+cdef bint _begins_with(Octets b, Py_ssize_t p, Py_ssize_t end, bytes prefix) except -1

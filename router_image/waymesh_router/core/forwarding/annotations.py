@@ -12,14 +12,15 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.types import Symbol, encode
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, octets, skip
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, same, skip
 else:
-    from waymesh_amqp.wire import Octets, octets, skip
+    from waymesh_amqp.wire import Octets, octets, same, skip
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address
 
 PREFIX = "x-opt-qd."
+ROUTER_KEYS = PREFIX.encode()
 AREA = "0/"
 """Area prefix of the router ids in ingress and trace."""
 INGRESS = Symbol("x-opt-qd.ingress")
@@ -39,12 +40,11 @@ _LIST, _LIST_BYTES, _LONG, _DOUBLE = 0xC0, 19, 0x81, 0x82
 MAX_TRACE = 256
 MAX_CLIENT_PAIRS = 1000
 MAX_PAIRS = 1024
-"""Maximum number of annotations of a message, of clients and with those that routers add: a thousand take about a
-millisecond."""
+"""Maximum number of annotations of a message, of clients and with those that routers add."""
+MAX_ROUTER_PAIRS = 16
+"""Maximum number of annotations of routers, which are decoded. There are six."""
 MAX_VALUES = 1000
-"""The same for the values within an annotation of routers, which is decoded."""
-_TEXTS = (0xA1, 0xA3, 0xB1, 0xB3)
-"""Constructors of strings and symbols."""
+"""Maximum number of values within each of them."""
 MAX_SID = 1 << 63
 BEYOND = "uplink"
 """Represents the interior router of an edge router in the trace, if it has omitted the annotations."""
@@ -111,22 +111,22 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
     `trusted`: the routers' pairs come from another router and are used; otherwise they are dropped. `own`: annotations
     of the link; an address in them takes precedence over one in the message. Raises DecodeError.
     """
-    pairs, end = split_map(data, _HEADER_BYTES if data[1] == 0x53 else 10)
+    client, count, pairs, end = split_map(data, _HEADER_BYTES if data[1] == 0x53 else 10)
     if end != len(data):
         raise DecodeError("message-annotations with trailing bytes")
-    client = [raw for key, _, raw in pairs if not is_router_key(key)]
-    client_bytes = b"".join(client)
     if not trusted:
-        if len(client) > MAX_CLIENT_PAIRS:
+        if count > MAX_CLIENT_PAIRS:
             raise DecodeError(f"more than {MAX_CLIENT_PAIRS} message-annotations")
         to, phase = (own.to, own.phase) if own is not None else (None, "0")
-        a = local_annotations(router_id, to, phase, client_bytes, len(client))
-        a.plain = len(client) == len(pairs)
+        a = local_annotations(router_id, to, phase, client, count)
+        a.plain = not pairs
         return a
     a = Annotations(router_id)
     ingress = AREA + router_id
     trace: tuple[str, ...] = ()
-    for key, value, _ in pairs:
+    if len(pairs) > MAX_ROUTER_PAIRS:
+        raise DecodeError(f"more than {MAX_ROUTER_PAIRS} message-annotations of routers")
+    for key, value in map(decoded_pair, pairs):
         if key == INGRESS and isinstance(value, str):
             a.ingress, ingress = _bare_id(value), value
         elif key == TRACE and isinstance(value, list):
@@ -148,8 +148,8 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
         a.trace = a.trace or own.trace
     if not all(stamp.startswith(AREA) for stamp in (*trace, ingress)):
         a.stamps = (*trace, ingress)
-    a.client = section(client_bytes, len(client)) if client else b""
-    a.transit = compose(a, client_bytes, len(client), router_id)
+    a.client = section(client, count) if count else b""
+    a.transit = compose(a, client, count, router_id)
     a.plain = False
     return a
 
@@ -208,8 +208,8 @@ def _like(a: Annotations) -> Annotations:
 
 def _composed(a: Annotations, router_id: str) -> Annotations:
     """The same annotations, with `transit` composed from the other fields."""
-    pairs = split_map(a.client, _HEADER_BYTES)[0] if a.client else []
-    a.transit = compose(a, b"".join(raw for _, _, raw in pairs), len(pairs), router_id)
+    pairs, count = split_map(a.client, _HEADER_BYTES)[:2] if a.client else (b"", 0)
+    a.transit = compose(a, pairs, count, router_id)
     return a
 
 
@@ -252,45 +252,63 @@ def encoded_map(pairs: bytes, count: int) -> bytes:
     return b"\xd1" + (len(pairs) + 4).to_bytes(4, "big") + (2 * count).to_bytes(4, "big") + pairs
 
 
-def split_map(data: bytes, pos: int) -> tuple[list[tuple[object, object, bytes]], int]:
-    """The pairs of the map at pos as (key, value, encoded pair), and the end of the map.
+def split_map(data: bytes, pos: int, prefix: bytes = ROUTER_KEYS) -> tuple[bytes, int, list[bytes], int]:
+    """Divide the map at pos: (other pairs, joined; their number; pairs of which the key begins with `prefix`; end).
 
-    Values of clients, and keys that are no text, are None: decoding a MiB of them would take a second.
+    Nothing is decoded: a MiB would take a second.
     """
     code = data[pos] if pos < len(data) else 0
     if code == 0xC1 and len(data) >= pos + 3:
-        end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
+        stop, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
     elif code == 0xD1 and len(data) >= pos + 9:
-        end = pos + 5 + int.from_bytes(data[pos + 1 : pos + 5], "big")
+        stop = pos + 5 + int.from_bytes(data[pos + 1 : pos + 5], "big")
         count, pos = int.from_bytes(data[pos + 5 : pos + 9], "big"), pos + 9
     else:
         raise DecodeError("message-annotations that are not a map")
-    if end > len(data) or count % 2 or count > end - pos:
+    if stop > len(data) or count % 2 or count > stop - pos:
         raise DecodeError("message-annotations with a wrong size or count")
     if count > 2 * MAX_PAIRS:
         raise DecodeError(f"more than {MAX_PAIRS} message-annotations")
     b: Octets = octets(data)
-    pairs: list[tuple[object, object, bytes]] = []
+    end: cython.Py_ssize_t = stop
+    after: cython.Py_ssize_t = pos
+    others_from: cython.Py_ssize_t = after
+    start: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    _: cython.int
+    others: list[bytes] = []
+    found: list[bytes] = []
     for _ in range(count // 2):
-        start = pos
+        start = after
         at = skip(b, start, end)
-        pos = skip(b, at, end)
-        key = decode_value(data, start, at, 0)[0] if data[start] in _TEXTS else None
-        value = _router_value(data, at, pos) if is_router_key(key) else None
-        pairs.append((key, value, data[start:pos]))
-    return pairs, end
+        after = skip(b, at, end)
+        if _begins_with(b, start, at, prefix):
+            others.append(data[others_from:start])
+            others_from = after
+            found.append(data[start:after])
+    others.append(data[others_from:after])
+    return b"".join(others), count // 2 - len(found), found, stop
 
 
-def _router_value(data: bytes, pos: int, end: int) -> object:
-    """The value of an annotation of routers."""
-    if has_more_values(data, pos, end, MAX_VALUES):
+def _begins_with(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, prefix: bytes) -> cython.bint:
+    """Whether the value in b[p:end] is a string or symbol that begins with `prefix`."""
+    size: cython.Py_ssize_t = len(prefix)
+    k: cython.int = b[p]
+    if k == 0xA3 or k == 0xA1:
+        p += 2
+    elif k == 0xB3 or k == 0xB1:
+        p += 5
+    else:
+        return False
+    return end - p >= size and same(b, p, p + size, prefix)
+
+
+def decoded_pair(pair: bytes) -> tuple[object, object]:
+    """Key and value of an annotation of routers. Raises DecodeError."""
+    key, at = decode_value(pair, 0, len(pair), 0)
+    if has_more_values(pair, at, len(pair), MAX_VALUES):
         raise DecodeError(f"a message-annotation of more than {MAX_VALUES} values")
-    return decode_value(data, pos, end, 0)[0]
-
-
-def is_router_key(key: object) -> bool:
-    """Whether the annotation belongs to the routers."""
-    return isinstance(key, str) and key.startswith(PREFIX)
+    return key, decode_value(pair, at, len(pair), 0)[0]
 
 
 def _sample(sid: object, weight: object) -> tuple[int, float]:

@@ -36,6 +36,9 @@ CACHE_LIMIT = 4096
 MOST_KEPT = cython.declare(cython.Py_ssize_t, 1024)
 """Maximum size in bytes of annotations, and of addresses of messages, that are kept for the next message: a client with
 32,768 links could otherwise fill the memory with one message on each."""
+TRUSTED_WORK = cython.declare(cython.int, 4)
+CLIENT_WORK = cython.declare(cython.int, 8)
+"""Binary logarithm of the bytes of annotations that cost as much as a transfer. Those of routers are decoded."""
 NULL = cython.declare(cython.int, 0x40)
 
 
@@ -74,6 +77,7 @@ class MessageAddress:
         key = data if kept and trusted and lk.annotations is None and not lk.edge else None
         a = self.cache.get(key) if key is not None else None
         if a is None:
+            lk.connection.budget -= len(data) >> (TRUSTED_WORK if trusted else CLIENT_WORK)
             try:
                 a = read_annotations(data, self.stamp, trusted, lk.annotations) if data else self.plain_annotations
             except DecodeError:

@@ -14,7 +14,7 @@ from waymesh_amqp.codec_values import Described
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, encode
-from waymesh_router.core.forwarding.annotations import PREFIX, section, split_map
+from waymesh_router.core.forwarding.annotations import PREFIX, decoded_pair, section, split_map
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import ROUTED
 
@@ -71,11 +71,11 @@ def marked(data: bytes, more: bool, client: str) -> bytes:
     if not _sections.scan(whole_transfer(data, more)):
         return data
     try:
-        pairs = _pairs(data)
+        others, count, pairs = _pairs(data)
     except DecodeError:
         return data
     ours = encode(CLIENT) + encode(client)
-    annotations = section(b"".join(pair for _, _, pair in pairs) + ours, len(pairs) + 1)
+    annotations = section(others + b"".join(pairs) + ours, count + len(pairs) + 1)
     return data[: _sections.head] + annotations + data[_sections.rest :]
 
 
@@ -83,13 +83,16 @@ def is_from(data: bytes, client: str) -> bool:
     """Whether a message's first frame has the client's container-id in its annotations."""
     _sections.scan(whole_transfer(data, False))
     try:
-        return any(key == CLIENT and value == client for key, value, _ in _pairs(data))
+        return (CLIENT, client) in map(decoded_pair, _pairs(data)[2])
     except DecodeError:
         return False
 
 
-def _pairs(data: bytes) -> list[tuple[object, object, bytes]]:
-    """The pairs of the message-annotations that the scan found. Raises DecodeError."""
+def _pairs(data: bytes) -> tuple[bytes, int, list[bytes]]:
+    """The message-annotations that the scan found: those of clients, their number, and those of routers.
+
+    Raises DecodeError.
+    """
     if _sections.head == _sections.rest:
-        return []
-    return split_map(data, _sections.head + (3 if data[_sections.head + 1] == 0x53 else 10))[0]
+        return b"", 0, []
+    return split_map(data, _sections.head + (3 if data[_sections.head + 1] == 0x53 else 10))[:3]

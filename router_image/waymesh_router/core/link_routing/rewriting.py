@@ -96,10 +96,10 @@ def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, routing
 def _properties_with(attach: Attach, routing_address: str | None) -> Raw | None:
     """The link properties, with or without the routing address for the next router. Other properties stay as bytes."""
     given = attach.raw.get("properties")
-    pairs = [] if given is None else [pair for key, _, pair in split_map(bytes(given), 0)[0] if key != ROUTE_ADDRESS]
+    pairs, count = (b"", 0) if given is None else split_map(bytes(given), 0, ROUTE_ADDRESS.encode())[:2]
     if routing_address is not None:
-        pairs.append(encode(ROUTE_ADDRESS) + encode(routing_address))
-    return Raw(encoded_map(b"".join(pairs), len(pairs))) if pairs else None
+        pairs, count = pairs + encode(ROUTE_ADDRESS) + encode(routing_address), count + 1
+    return Raw(encoded_map(pairs, count)) if count else None
 
 
 def made_address(attach: Attach) -> str:
