@@ -100,7 +100,7 @@ def test_an_address_that_is_the_prefix_alone_does_not_become_anonymous() -> None
     assert onward.source.address == "b/q"
 
 
-@pytest.mark.parametrize("given", [None, {Symbol("mine"): 1}])
+@pytest.mark.parametrize("given", [None, {Symbol("mine"): 1}, {Symbol(f"{rewriting.ROUTE_ADDRESS}.of-mine"): 1}])
 def test_an_attach_without_an_address_tells_the_next_router_how_it_was_routed(given: Any) -> None:
     attach = source()
     attach.properties = given

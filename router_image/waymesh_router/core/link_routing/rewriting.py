@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from waymesh_amqp.codec_decode import decode_value
 from waymesh_amqp.performatives import Attach
 from waymesh_amqp.types import Raw, Symbol, encode
 from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address
@@ -96,10 +97,12 @@ def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, routing
 def _properties_with(attach: Attach, routing_address: str | None) -> Raw | None:
     """The link properties, with or without the routing address for the next router. Other properties stay as bytes."""
     given = attach.raw.get("properties")
-    pairs, count = (b"", 0) if given is None else split_map(bytes(given), 0, ROUTE_ADDRESS.encode())[:2]
+    others, count, found, _ = (b"", 0, [], 0) if given is None else split_map(bytes(given), 0, ROUTE_ADDRESS.encode())
+    pairs = [pair for pair in found if decode_value(pair, 0, len(pair), 0)[0] != ROUTE_ADDRESS]  # longer names
     if routing_address is not None:
-        pairs, count = pairs + encode(ROUTE_ADDRESS) + encode(routing_address), count + 1
-    return Raw(encoded_map(pairs, count)) if count else None
+        pairs.append(encode(ROUTE_ADDRESS) + encode(routing_address))
+    count += len(pairs)
+    return Raw(encoded_map(others + b"".join(pairs), count)) if count else None
 
 
 def made_address(attach: Attach) -> str:
