@@ -18,7 +18,7 @@ cdef class Connection(OutputBuffer):
     cdef public long long octets_in
     cdef public long long octets_out
     cdef public bint unread
-    cdef public long long signs
+    cdef public long long progress
     cdef public bint done
     cdef public bint over
     cdef public bint channels_exceeded

@@ -75,12 +75,12 @@ class Connection(OutputBuffer):
         self.state = START
         self.transfer = IncomingTransfer()
         self.frame_end = 0  # of the current frame
-        # Work after which `receive` stops at the end of a frame. The owner sets it before each call, events reduce it.
-        self.budget = NO_BUDGET
+        self.budget = NO_BUDGET  # of work, at the end of which `receive` stops; the owner sets it before each call
         self.octets_in = 0  # of whole frames
         self.unfinished = 0  # octets of the incomplete frame after them
         self.octets_out = 0
-        self.unread, self.signs = False, 0  # set by the owner: it reads nothing; changes while the peer is alive
+        self.unread = False  # set by the owner: nothing is read until the peer takes output
+        self.progress = 0  # set by the owner meanwhile: changes as long as the peer takes output or sends segments
         self.done = False
         self.channels_exceeded = False  # the connection ended because the peer began a session over channel-max
         self.over = False  # the handler was notified, or `end_links` will notify it
@@ -206,7 +206,7 @@ class Connection(OutputBuffer):
         if self.done:
             return math.inf
         times: TimeOuts = self.times
-        if not times.update(now, self.octets_in + self.signs, self.unfinished):
+        if not times.update(now, self.octets_in + self.progress, self.unfinished):
             self.trim()
         if self.state != OPENED:
             if now >= times.deadline:

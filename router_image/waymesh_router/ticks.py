@@ -67,7 +67,7 @@ class Ticks:
     def _tick(self, conn: RouterConnection, now: float) -> None:
         try:
             if conn.unread:  # its frames wait in the kernel; also, its TCP window may be full
-                conn.signs = self._host.segments_in(conn) + conn.octets_out
+                conn.progress = self._host.segments_in(conn) + conn.octets_out
             conn.tick(now)
         except Exception as error:  # noqa: BLE001 - the edge of timers
             self._host.internal_error(f"in the timers of the connection with {conn.peer.host}", error)

@@ -142,7 +142,7 @@ class Relay:
         self._close(io)
         self._later(partial(self._fail, "closed" if error is None else f"{error.condition}: {error.description}"))
 
-    def unread(self, io: ConnectionIO) -> None:
+    def last_bytes_wait(self, io: ConnectionIO) -> None:
         """The service does not take the last bytes: the relay's own time limit ends the connection."""
 
     def await_events(self, fd: int, mask: int) -> None:

@@ -55,7 +55,7 @@ class Owner(Protocol):
     def finished(self, io: ConnectionIO) -> None:
         """The engine connection is closed and all its bytes are written."""
 
-    def unread(self, io: ConnectionIO) -> None:
+    def last_bytes_wait(self, io: ConnectionIO) -> None:
         """The engine connection is closed, but the peer does not take its last bytes. Called once."""
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:
@@ -299,7 +299,7 @@ class ConnectionIO:
         self.blocked = True
         if conn.done and not self.last:
             self.last = True
-            self.owner.unread(self)
+            self.owner.last_bytes_wait(self)
         if conn.end - conn.off > self.most_unsent:
             conn.unread = True
             self.wait_for(EPOLLOUT)

@@ -223,7 +223,7 @@ class SocketHost:
         self.lingering.close(io.sock)
         self._report_lost(io, reason)
 
-    def unread(self, io: ConnectionIO) -> None:
+    def last_bytes_wait(self, io: ConnectionIO) -> None:
         """A closed connection has bytes that its peer does not take: end it after UNREAD_S."""
         self.loop.call_later(UNREAD_S, lambda: self.ended(io, "the peer does not read") if io.open else None)
 

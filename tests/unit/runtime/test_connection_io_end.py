@@ -36,7 +36,7 @@ class RecordingOwner:
     def finished(self, io: ConnectionIO) -> None:
         raise AssertionError("the engine connection is not closed")
 
-    def unread(self, io: ConnectionIO) -> None:
+    def last_bytes_wait(self, io: ConnectionIO) -> None:
         raise AssertionError("the engine connection is not closed")
 
     def failed(self, io: ConnectionIO, error: Exception) -> None:

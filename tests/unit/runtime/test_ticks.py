@@ -39,7 +39,7 @@ class Conn:
         self.broken = broken
         self.done = done
         self.ticks = 0
-        self.unread, self.signs, self.octets_out = False, 0, 7
+        self.unread, self.progress, self.octets_out = False, 0, 7
 
     def tick(self, now: float) -> None:
         self.ticks += 1
@@ -163,4 +163,4 @@ def test_what_a_peer_does_counts_while_it_is_not_read() -> None:
     unread.unread = True
     run, _ = ticks(RecordingHost(), [read, unread], [], [])
     run.run(5.0)
-    assert (read.signs, unread.signs) == (0, 42)
+    assert (read.progress, unread.progress) == (0, 42)

@@ -42,7 +42,7 @@ MAX_CLIENT_PAIRS = 1000
 MAX_PAIRS = 1024
 """Maximum number of annotations of a message, of clients and with those that routers add."""
 MAX_ROUTER_PAIRS = 16
-"""Maximum number of annotations of routers, which are decoded. There are six."""
+"""Maximum number of annotations of routers, which are decoded. Seven are defined."""
 MAX_VALUES = 1000
 """Maximum number of values within each of them."""
 MAX_SID = 1 << 63
@@ -255,7 +255,7 @@ def encoded_map(pairs: bytes, count: int) -> bytes:
 def split_map(data: bytes, pos: int, prefix: bytes = ROUTER_KEYS) -> tuple[bytes, int, list[bytes], int]:
     """Divide the map at pos: (other pairs, joined; their number; pairs of which the key begins with `prefix`; end).
 
-    Nothing is decoded: a MiB would take a second.
+    Nothing is decoded: to decode a MiB of values takes a second.
     """
     code = data[pos] if pos < len(data) else 0
     if code == 0xC1 and len(data) >= pos + 3:

@@ -251,7 +251,7 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, OUTSIDE_REJECTED)
         elif stand_in is self.message_address.unavailable:
             self.settlement.refuse(lk, transfer.more, UNAVAILABLE_REJECTED)
-        elif stand_in is self.message_address.crowded:
+        elif stand_in is self.message_address.over_link_limit:
             self.settlement.refuse(lk, transfer.more, LINKS_REJECTED)
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)

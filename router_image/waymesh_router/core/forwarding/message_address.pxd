@@ -21,7 +21,7 @@ cdef class MessageAddress:
     cdef Address unavailable
     cdef Address denied
     cdef Address outside
-    cdef Address crowded
+    cdef Address over_link_limit
     cdef str long_to
     cdef Annotations annotations_of(self, RouterLink lk, IncomingTransfer transfer)
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)

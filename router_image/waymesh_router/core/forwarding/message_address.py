@@ -62,7 +62,7 @@ class MessageAddress:
         self.unavailable = Address("", CLOSEST)  # result: the address has distribution `unavailable`
         self.denied = Address("", CLOSEST)  # result: policy does not allow the sender to send to this address
         self.outside = Address("", CLOSEST)  # result: the address is not in the space of the sender's tenant
-        self.crowded: Address = relays.crowded  # result: the connection may not have a further link to a container
+        self.over_link_limit: Address = relays.over_link_limit  # result: see maxLinks of the connection
         self.long_to = ""  # the last address of a message that was too long to be kept on its link
 
     def annotations_of(self, lk: RouterLink, transfer: IncomingTransfer) -> Annotations | None:
@@ -97,7 +97,7 @@ class MessageAddress:
         """The address of a scanned message on a link without an address; None if it is not known.
 
         In the cases without an address, returns `incomplete`, `unreadable`, `forbidden`, `denied`, `outside`,
-        `unavailable` or `crowded`.
+        `unavailable` or `over_link_limit`.
         """
         if annotations.to is None:
             at: cython.Py_ssize_t = self.sections.find_to(transfer)
@@ -175,7 +175,7 @@ class MessageAddress:
             found = self.addresses.lookup(text, annotations.phase) if text or not lk.of_tenant else self.outside
         if found is None and lk.kind == ENDPOINT:
             found = self.relays.address(lk, text)
-            if found is self.crowded:  # not kept on the link: a later message may find room
+            if found is self.over_link_limit:  # not kept on the link: a later message may find room
                 return found
         if lk.kind == ENDPOINT and (found is None or found.treatment == UNAVAILABLE):
             if self.addresses.unavailable(text):

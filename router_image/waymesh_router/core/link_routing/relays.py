@@ -69,7 +69,7 @@ class Relays:
         self._links = links
         self._containers = containers
         self._attaches = attaches
-        self.crowded = Address("", CLOSEST)  # result of `address`: the client may not have a further link
+        self.over_link_limit = Address("", CLOSEST)  # result of `address`: the client may not have a further link
         self._relays: dict[int, Relay] = {}
         self._opened: Counter[int] = Counter()  # number of links, by id of the client's connection
         self._refusals = LineLimit(REFUSALS_TOLD)
@@ -78,7 +78,7 @@ class Relays:
         """The local address for messages to a link-routed address, created on first use; None without a link route.
 
         Deliveries wait there until the container has answered. A link counts toward maxLinks of the connection that
-        opens it; beyond that, the result is `crowded`.
+        opens it; beyond that, the result is `over_link_limit`.
         """
         text = bare_address(text)
         known = self._addresses.by_key.get(RELAYED + text)
@@ -95,7 +95,7 @@ class Relays:
             target=Terminus("target", address=text),
         )
         if conn.links + self._opened[conn.id] >= conn.settings.max_links:
-            return self.crowded if any(self._attaches.candidates(lk, terms)) else None
+            return self.over_link_limit if any(self._attaches.candidates(lk, terms)) else None
         link = self._open(lk, terms)
         if link is None:
             return None

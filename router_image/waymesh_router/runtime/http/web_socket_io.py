@@ -122,7 +122,7 @@ class _StreamOwner:
 
     def __init__(self, owner: Host) -> None:
         self._owner = owner
-        self.failed, self.unread = owner.failed, owner.unread
+        self.failed, self.last_bytes_wait = owner.failed, owner.last_bytes_wait
         self.await_events = owner.await_events
 
     def ended(self, io: ConnectionIO, reason: str) -> None:
