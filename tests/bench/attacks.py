@@ -1,6 +1,6 @@
 """Scenario of attacks by many connections and by expensive frames: the delay of others meanwhile.
 
-The ping-pong client and the meaning of the figures are those of `floods`.
+The ping-pong client is that of `floods`. A second one, at an idle router, shows the effect of the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench.floods import SETTLE_S, Span, flooded, portion, ratios
+from tests.bench.floods import SETTLE_S, Pinger, Span, idle_span, p99, portion
 from tests.bench.machine import raise_file_limit
 from tests.bench.rawclient import ATTACH, DETACH, DISPOSITION, FLOW, RawClient
 from tests.bench.routers import RouterSpec, running
@@ -278,8 +278,20 @@ def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         spec = RouterSpec("A", extra=_listeners(Path(folder), tls, passwords))
         for name, attack in attacks.items():  # one at a time: many leave something to be ended
-            with running(bench.mesh_launcher, spec) as (router,):
-                yield ratios(*flooded({name: attack}, router.port, router.port, part), kind="attack")
+            with running(bench.mesh_launcher, spec, RouterSpec("Q")) as (router, quiet):
+                yield _attacked(name, attack, part, router.port, quiet.port)
+
+
+def _attacked(name: str, attack: Attack, part: int, port: int, quiet: int) -> Mapping[str, float]:
+    """The 99th percentile during the attack on the router with this port, by that before, and by that of a client of
+    the router with the port `quiet` at the same time: both clients wait for the cores that the attacking one uses."""
+    with Pinger(port) as pinger, Pinger(quiet) as other:
+        before = idle_span()
+        span = attack(port, part)
+        time.sleep(SETTLE_S)
+        trips, others = pinger.trips(), other.trips()
+    during = p99(trips, span)
+    return {f"attack-{name}": during / p99(trips, before), f"attack-beside-{name}": during / p99(others, span)}
 
 
 def _listeners(folder: Path, tls: int, passwords: int) -> list[tuple[str, Mapping[str, object]]]:

@@ -99,12 +99,17 @@ def _floods() -> list[Figure]:
     }
     addresses = {"addresses": "100,000 addresses get consumers at a neighbour"}
     here, elsewhere = "ping-pong p99 during a flood by idle p99", "the same at another router, which is idle"
+    beside = "ping-pong p99 during a flood by that at an idle router at the same time"
     return [
         *(
             Figure(f"flood-{name}", f"{here}: {what}", "×", _DOUBLE, digits=1)
             for name, what in (floods | addresses).items()
         ),
-        *(Figure(f"attack-{name}", f"{here}: {what}", "×", _DOUBLE, digits=1) for name, what in attacks.items()),
+        *(Figure(f"attack-{name}", f"{here}: {what}", "×", digits=1) for name, what in attacks.items()),
+        *(
+            Figure(f"attack-beside-{name}", f"{beside}: {what}", "×", _DOUBLE, digits=1)
+            for name, what in attacks.items()
+        ),
         *(Figure(f"flood-machine-{name}", f"{elsewhere}: {what}", "×", digits=1) for name, what in floods.items()),
     ]
 

@@ -240,7 +240,8 @@ def ratios(trips: Sequence[Trip], idle: Span, spans: Mapping[str, Span], kind: s
     return {f"{kind}-{name}": p99(trips, span) / base for name, span in spans.items()}
 
 
-def _idle() -> Span:
+def idle_span() -> Span:
+    """Wait for a while in which nothing floods the router."""
     time.sleep(SETTLE_S)
     begun = time.monotonic()
     time.sleep(IDLE_S)
@@ -252,7 +253,7 @@ def flooded(
 ) -> tuple[Sequence[Trip], Span, Mapping[str, Span]]:
     """Round trips at the router with the port `quiet` while that with the port `port` gets all floods."""
     with Pinger(quiet) as pinger:
-        idle = _idle()
+        idle = idle_span()
         spans = {}
         for name, flood in floods.items():
             spans[name] = flood(port, part)
@@ -294,7 +295,7 @@ def _run_addresses(bench: Bench, part: int) -> Mapping[str, float]:
             watch.close()
         prefer(routers[0].pid)  # the neighbour and the flooding client want both cores
         with Pinger(routers[0].port) as pinger:
-            idle = _idle()
+            idle = idle_span()
             span = _addresses(routers[0].port, routers[1].port, part)
             return ratios(pinger.trips(), idle, {"addresses": span})
 

@@ -10,6 +10,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -39,6 +40,10 @@ deliveries waited. One of older generations would stop a router with many thousa
 so the thresholds keep clients from causing one."""
 COLLECT_S = 3600.0
 """Interval of full collections, in case there are unknown reference cycles."""
+SWITCH_INTERVAL_S = 0.0002
+"""Time for which the loop waits for the interpreter's lock before the thread that has it must release it. While 500
+passwords were checked, round trips of other clients took 7 ms in the 99th percentile with Python's default of 5 ms;
+they take 4 ms with this one."""
 
 
 def run(options: Options) -> int:
@@ -61,6 +66,7 @@ def run(options: Options) -> int:
     if daemon is not None:
         daemon.ready()
     _settle_memory()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     running.loop.run(running.host.turn)
     running.router.end_telemetry()
     running.host.end_telemetry()
