@@ -38,7 +38,7 @@ class _Claim:
 
 
 class Claims:
-    """Newcomers whose id is that of a reachable router. `wake` is the time of the next `settle`."""
+    """Newcomers whose id is that of a reachable router. `wake` is the time of the next `admit`."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Claims:
         self._claims: dict[int, _Claim] = {}
         self._warned: set[tuple[str, frozenset[int]]] = set()
 
-    def holds(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> bool:
-        """Whether a HELLO must be ignored; `settle` may accept it later."""
+    def delays(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> bool:
+        """Whether a HELLO must be ignored; `admit` may accept it later."""
         if not self._neighbours.has(link_id):
             return False
         if hello.id == self._settings.router_id:
@@ -76,7 +76,7 @@ class Claims:
         self.wake = min(self.wake, self._next(link_id, claim))
         return True
 
-    def contradicts(self, message: Ra | Lsu, now: float, out: list[Effect]) -> bool:
+    def is_from_rival(self, message: Ra | Lsu, now: float, out: list[Effect]) -> bool:
         """Whether a message comes from another router than the neighbour with the same id."""
         if message.id == self._settings.router_id:
             if message.instance != self._settings.instance and now - self._started >= OVERTAKEN_S:
@@ -86,7 +86,7 @@ class Claims:
         instance = self._neighbours.instance(message.id)
         return instance is not None and instance != message.instance
 
-    def settle(self, now: float, out: list[Effect]) -> list[tuple[int, Hello]]:
+    def admit(self, now: float) -> list[tuple[int, Hello]]:
         """Returns the HELLOs, with their links, that are accepted now, because the known instances are silent."""
         late = now - self.wake
         admitted = []

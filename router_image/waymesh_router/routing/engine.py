@@ -60,10 +60,10 @@ class RoutingEngine:
         self._ra_last = -math.inf
         self._ra_due = now + settings.ra_interval_s
         self._ra_repeat = math.inf
-        self._news_at = -math.inf
-        self._moved_at = -math.inf
+        self._announced_at = -math.inf  # time of this router's last change
+        self._topology_changed_at = -math.inf
         self._expire_due = now + settings.hello_interval_s
-        self._strange_versions: set[str] = set()
+        self._newer_routers: set[str] = set()  # ids of those with a later version of the protocol
         self._surcharge: int | None = 0
 
     # Events
@@ -99,7 +99,7 @@ class RoutingEngine:
             return out
         if isinstance(message, Hello):
             self._on_hello(link_id, message, now, out)
-        elif isinstance(message, Ra | Lsu) and self._claims.contradicts(message, now, out):
+        elif isinstance(message, Ra | Lsu) and self._claims.is_from_rival(message, now, out):
             pass  # from another router with the id of a known one
         elif isinstance(message, Ra):
             self._on_ra(message, now, out)
@@ -184,23 +184,23 @@ class RoutingEngine:
         router_id, version = messages.sender(body)
         if version <= messages.PROTOCOL_VERSION:
             return True
-        if router_id not in self._strange_versions:
-            self._strange_versions.add(router_id)
+        if router_id not in self._newer_routers:
+            self._newer_routers.add(router_id)
             text = f"Received {opcode} at protocol version {version} from {router_id}: ignored from now on"
             out.append(LogEvent("warning", "ROUTER", text))
         return False
 
     def _on_hello(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> None:
-        if not self._claims.holds(link_id, hello, now, out):
-            self._use(link_id, hello, now, out)
+        if not self._claims.delays(link_id, hello, now, out):
+            self._apply_hello(link_id, hello, now, out)
 
-    def _use(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> None:
+    def _apply_hello(self, link_id: int, hello: Hello, now: float, out: list[Effect]) -> None:
         if self._neighbours.hello(link_id, hello, now, out):
-            self._meet(hello, now, out)
+            self._update_record(hello, now, out)
         self._neighbours_changed(now, out)
 
     def _on_ra(self, ra: Ra, now: float, out: list[Effect]) -> None:
-        node = self._meet(ra, now, out)
+        node = self._update_record(ra, now, out)
         node.last_seen = now
         for kind, sequence, seq in (Kind.LSR, node.ls_seq, ra.ls_seq), (Kind.MAR, node.mobile_seq, ra.mobile_seq):
             sequence.announce(seq, now)
@@ -213,7 +213,7 @@ class RoutingEngine:
         known = self._topology.nodes.get(lsu.id)
         if known is not None and known.instance is not None and lsu.instance < known.instance:
             return  # Sent before its restart, overtaken by newer messages.
-        node = self._meet(lsu, now, out)
+        node = self._update_record(lsu, now, out)
         if lsu.empty_mobile_seq is not None and lsu.empty_mobile_seq > node.mobile_seq.known:
             self._on_mau(Mau(node.id, lsu.empty_mobile_seq, {}, {}, []), now, out)
         sequence = node.ls_seq
@@ -223,7 +223,7 @@ class RoutingEngine:
             sequence.record(lsu.ls_seq, now)
         else:
             node.last_seen = now
-            self._topology_moves(now)
+            self._topology_changed(now)
             self._check_one_sided_links(node, lsu.peers, now)
             self._topology.set_link_state(node, lsu.ls_seq, lsu.peers, now, out)
             self._flood.add(node.id, self._topology.peers.keys() - {self._neighbours.peer(link_id)})
@@ -261,8 +261,8 @@ class RoutingEngine:
         if mar.have_seq != self._mobiles.seq or mar.have_seq == 0:
             self._requests.want(mar.id, Kind.MAU, now)
 
-    def _meet(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> Node:
-        """The record of the sender. If its instance has changed, it restarted: drop its recorded state."""
+    def _update_record(self, message: Hello | Ra | Lsu, now: float, out: list[Effect]) -> Node:
+        """Update and return the record of the sender. A new instance is a restart: its recorded state is dropped."""
         node = self._topology.node(message.id, now)
         node.version = message.version
         if node.instance is not None and node.instance != message.instance:
@@ -292,17 +292,17 @@ class RoutingEngine:
             out.append(LogEvent("info", "ROUTER_LS", f"Neighbour {peer} found"))
             self._requests.want(peer, Kind.LSR, now)
         self._announce(now)
-        self._topology_moves(now)
+        self._topology_changed(now)
 
-    def _topology_moves(self, now: float) -> None:
+    def _topology_changed(self, now: float) -> None:
         """Floods may get lost: use the shorter interval of RAs, and repeat this router's recent changes soon."""
-        self._moved_at = now
+        self._topology_changed_at = now
         self._ra_due = min(self._ra_due, max(now + RA_REPEAT_S, self._ra_last + self._settings.ra_interval_flux_s))
-        if now - self._news_at <= FRESH_S:
+        if now - self._announced_at <= FRESH_S:
             self._ra_repeat = min(self._ra_repeat, now + RA_REPEAT_S)
 
     def _announce(self, now: float) -> None:
-        self._news_at = now
+        self._announced_at = now
         self._ra_due = min(self._ra_due, max(now, self._ra_last + RA_SPACING_S))
 
     def _ra_at(self) -> float:
@@ -322,8 +322,8 @@ class RoutingEngine:
         if self._topology.wake <= now:
             self._compute(now, out)
         if self._claims.wake < math.inf:
-            for link_id, hello in self._claims.settle(now, out):
-                self._use(link_id, hello, now, out)
+            for link_id, hello in self._claims.admit(now):
+                self._apply_hello(link_id, hello, now, out)
         out.extend(self._flood.flush(self._topology.nodes, self._link_state))
         if self._mobiles.wake <= now:
             # Before the RA with its sequence; otherwise all routers would request it.
@@ -350,7 +350,7 @@ class RoutingEngine:
         self._ra_last = now
         if self._ra_repeat <= now:
             self._ra_repeat = math.inf
-        flux = now - self._moved_at <= 2 * settings.ra_interval_flux_s
+        flux = now - self._topology_changed_at <= 2 * settings.ra_interval_flux_s
         self._ra_due = now + (settings.ra_interval_flux_s if flux else settings.ra_interval_s)
         if self._flooded_ls_seq != self._topology.ls_seq:
             self._flooded_ls_seq = self._topology.ls_seq

@@ -231,8 +231,8 @@ def absolute(exist: Mapping[str, int], offers: Offers) -> dict[str, object]:
 
 
 def _offers_of(keys: Mapping[str, int], offers: Offers) -> dict[str, object]:
-    told = {key: offers[key] for key in keys if key in offers} if offers else {}
-    return {OFFERS: told} if told else {}
+    announced = {key: offers[key] for key in keys if key in offers} if offers else {}
+    return {OFFERS: announced} if announced else {}
 
 
 def seen_list(ids: Collection[str]) -> list[str]:

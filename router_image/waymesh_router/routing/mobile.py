@@ -28,25 +28,25 @@ class LocalMobiles:
     def __init__(self, first_seq: int) -> None:
         self.wake = math.inf
         self.seq = first_seq
-        self._told: dict[str, int] = {}
+        self._announced: dict[str, int] = {}  # treatments by key
         self._add: dict[str, int] = {}
         self._delete: dict[str, None] = {}
         self._offers: dict[str, Mapping[str, object]] = {}
-        self._again: set[str] = set()
+        self._announce_again: set[str] = set()  # keys with changed capabilities
         self._last = -math.inf
 
     def add(self, key: str, treatment: int, now: float) -> None:
         """An address became reachable here, or its treatment changed."""
         self._delete.pop(key, None)
         self._add.pop(key, None)
-        if self._told.get(key) != treatment:
+        if self._announced.get(key) != treatment:
             self._add[key] = treatment
         self._schedule(now)
 
     def remove(self, key: str, now: float) -> None:
         """An address is no longer reachable here."""
         self._add.pop(key, None)
-        if key in self._told:
+        if key in self._announced:
             self._delete[key] = None
         self._schedule(now)
 
@@ -58,26 +58,30 @@ class LocalMobiles:
             del self._offers[key]
         else:
             self._offers[key] = offer
-        if key in self._told:
-            self._again.add(key)
+        if key in self._announced:
+            self._announce_again.add(key)
             self._schedule(now)
 
     def _schedule(self, now: float) -> None:
-        pending = self._add or self._delete or self._again
+        pending = self._add or self._delete or self._announce_again
         self.wake = max(now, self._last + MAU_SPACING_S) if pending else math.inf
 
     def flush(self, now: float) -> dict[str, object]:
         """Take at most MAU_CHANGES pending changes and return the body part of their MAU."""
         delete = dict.fromkeys(islice(self._delete, MAU_CHANGES))
         add = dict(islice(self._add.items(), MAU_CHANGES - len(delete)))
-        again = {key: self._told[key] for key in self._again if key in self._told and key not in self._delete}
+        again = {
+            key: self._announced[key]
+            for key in self._announce_again
+            if key in self._announced and key not in self._delete
+        }
         part = messages.differential(again | add, delete, self._offers)
         for key in delete:
-            del self._delete[key], self._told[key]
+            del self._delete[key], self._announced[key]
         for key in add:
             del self._add[key]
-        self._told.update(add)
-        self._again.clear()
+        self._announced.update(add)
+        self._announce_again.clear()
         self.seq += 1
         self._last = now
         self._schedule(now)
@@ -85,11 +89,11 @@ class LocalMobiles:
 
     def empty_seq(self) -> int | None:
         """`seq` if it was announced (above 0) without any address, else None."""
-        return None if self._told or not self.seq else self.seq
+        return None if self._announced or not self.seq else self.seq
 
     def table(self) -> dict[str, object]:
         """Body part of an absolute MAU: the addresses announced up to `seq`."""
-        return messages.absolute(self._told, self._offers)
+        return messages.absolute(self._announced, self._offers)
 
 
 def take_update(node: Node, mau: Mau, now: float, out: list[Effect]) -> bool:

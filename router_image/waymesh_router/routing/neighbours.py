@@ -80,9 +80,9 @@ class Neighbours:
                 return link.instance
         return None
 
-    def last_heard(self, router_id: str, but: int) -> float:
-        """When the last data of a router arrived on its links other than `but`; -inf if it has no other link."""
-        times = [link.heard_at for link in self._links.values() if link.peer == router_id and link.id != but]
+    def last_heard(self, router_id: str, except_link: int) -> float:
+        """When the last data of a router arrived on its links except one; -inf if it has no other link."""
+        times = [link.heard_at for link in self._links.values() if link.peer == router_id and link.id != except_link]
         return max(times, default=-math.inf)
 
     def peer(self, link_id: int) -> str | None:

@@ -137,25 +137,25 @@ class Topology:
         self.changed_at = now
         self.change_id += 1
         routes = self._paths.routes
-        risen = []
+        appeared = []
         for router_id in changed:
             if router_id in routes and not self.node(router_id, now).up:
-                risen.append(self._rise(self.nodes[router_id], out))
+                appeared.append(self._add_reachable(self.nodes[router_id], out))
         for router_id in changed:
             if router_id in routes:
                 self._set_route(self.nodes[router_id], out)
-        for node in risen:
+        for node in appeared:
             out.extend([MobileAdd(node.id, key, treatment) for key, treatment in node.mobiles.items()])
-        fallen = [self.nodes[router_id] for router_id in changed if router_id not in routes]
-        for node in fallen:
+        lost = [self.nodes[router_id] for router_id in changed if router_id not in routes]
+        for node in lost:
             self._clear_route(node, out)
-        for node in fallen:
-            self._fall(node, out)
+        for node in lost:
+            self._remove_reachable(node, out)
         out.append(LogEvent("debug", "ROUTER_LS", f"Paths computed: {len(routes)} routers reachable"))
         out.append(TopologyChanged(self.change_id, since))
-        return risen
+        return appeared
 
-    def _rise(self, node: Node, out: list[Effect]) -> Node:
+    def _add_reachable(self, node: Node, out: list[Effect]) -> Node:
         node.up = True
         if self._free_indexes:
             node.index = heapq.heappop(self._free_indexes)
@@ -193,7 +193,7 @@ class Topology:
             out.append(SetNextHop(node.id, None))
         node.origins = frozenset()
 
-    def _fall(self, node: Node, out: list[Effect]) -> None:
+    def _remove_reachable(self, node: Node, out: list[Effect]) -> None:
         out.append(NodeDown(node.id))
         heapq.heappush(self._free_indexes, node.index)
         node.up, node.index, node.cost = False, 0, 0
