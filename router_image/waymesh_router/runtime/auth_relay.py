@@ -106,13 +106,13 @@ class Relay:
 
     # ---- calls from the connection attempt
 
-    def reached(self, one: DialAttempt, sock: Transport) -> None:
+    def reached(self, attempt: DialAttempt, sock: Transport) -> None:
         """The service is connected."""
         self._later(partial(self._connected, sock))
 
-    def failed(self, one: DialAttempt | ConnectionIO, reason: str | Exception) -> None:
+    def failed(self, source: DialAttempt | ConnectionIO, reason: str | Exception) -> None:
         """A connection attempt failed, or the router's code raised an error on the connection."""
-        if isinstance(one, DialAttempt):
+        if isinstance(source, DialAttempt):
             self._later(partial(self._next_address, str(reason)))
         else:
             self._later(partial(self._fail, f"internal error: {reason}"))

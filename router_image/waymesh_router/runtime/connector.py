@@ -44,12 +44,12 @@ class Connector:
         self._owner = owner
         self._target = 0
         self._retries = Retries(rng, loop.now())
-        self._round = 0
-        self._looking = False
+        self._round = 0  # results of look-ups from earlier rounds are ignored
+        self._resolving = False
         self._addresses: list[SocketAddress] = []
         self._attempts: list[DialAttempt] = []
-        self._next: Timer | None = None
-        self._wait: Timer | None = None
+        self._stagger_timer: Timer | None = None
+        self._retry_timer: Timer | None = None
         self._closed = False
 
     @property
@@ -59,27 +59,27 @@ class Connector:
 
     def start(self) -> None:
         """Connect now."""
-        self._drop()
-        self._edge(self._look)
+        self._abort_attempts()
+        self._guarded(self._resolve)
 
     def close(self) -> None:
         """Stop connecting, and abort an attempt in progress. An established transport belongs to the host."""
         self._closed = True
-        self._drop()
+        self._abort_attempts()
 
     def lost(self) -> None:
         """The established transport has ended: connect again."""
         self._retries.lost(self._loop.now())
-        self._again()
+        self._schedule_retry()
 
     def retry(self) -> None:
         """Retry now: the peer may be reachable again, perhaps at another address. No effect while connected."""
         if self._closed:
             return
-        if self._wait is not None:
+        if self._retry_timer is not None:
             self.start()
-        elif self._attempts and not self._looking:
-            self._edge(self._look)
+        elif self._attempts and not self._resolving:
+            self._guarded(self._resolve)
 
     def set_failover(self, targets: list[tuple[str, int]]) -> None:
         """Set the targets that the connected peer announced. The configured ones stay first."""
@@ -90,18 +90,19 @@ class Connector:
 
     # ---- name and addresses
 
-    def _look(self) -> None:
+    def _resolve(self) -> None:
         """Resolve the target. Names are resolved for each attempt, because a restarted pod has a new address."""
         host, port = self.targets[self._target]
-        self._looking = True
+        self._resolving = True
         found = numeric_address(host, port, family(self.attrs))
         if found is not None:
             self._resolved(self._round, [found], None)
             return
         # Each look-up has its own thread: a slow name server must not delay other connectors.
-        threading.Thread(target=self._look_up, args=(self._round, host, port), name="resolver", daemon=True).start()
+        args = self._round, host, port
+        threading.Thread(target=self._resolve_in_thread, args=args, name="resolver", daemon=True).start()
 
-    def _look_up(self, number: int, host: str, port: int) -> None:
+    def _resolve_in_thread(self, number: int, host: str, port: int) -> None:
         """Runs in the thread of the look-up."""
         found: list[SocketAddress] = []
         problem: str | None = None
@@ -109,13 +110,13 @@ class Connector:
             found = resolve(host, port, family(self.attrs))
         except OSError as error:
             problem = f"cannot resolve {host}: {error.strerror or error}"
-        self._loop.call_from_thread(lambda: self._edge(lambda: self._resolved(number, found, problem)))
+        self._loop.call_from_thread(lambda: self._guarded(lambda: self._resolved(number, found, problem)))
 
     def _resolved(self, number: int, addresses: list[SocketAddress], problem: str | None) -> None:
         if number != self._round:  # the result of an earlier attempt
             return
-        self._looking = False
-        known = [*self._addresses, *(one.address for one in self._attempts)]
+        self._resolving = False
+        known = [*self._addresses, *(attempt.address for attempt in self._attempts)]
         self._addresses += [address for address in addresses if address not in known]
         if self._addresses:
             self._next_address()
@@ -124,36 +125,36 @@ class Connector:
 
     def _next_address(self) -> None:
         """Try the next address; after STAGGER_S without an answer, also the one after it."""
-        if self._next is not None:
-            self._next.cancel()
-            self._next = None
-        one = DialAttempt(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self.tls)
-        self._attempts.append(one)
+        if self._stagger_timer is not None:
+            self._stagger_timer.cancel()
+            self._stagger_timer = None
+        attempt = DialAttempt(self._loop, self, self._addresses.pop(0), self.targets[self._target][0], self.tls)
+        self._attempts.append(attempt)
         if self._addresses:
-            self._next = self._loop.call_later(STAGGER_S, lambda: self._edge(self._next_address))
-        one.start()
+            self._stagger_timer = self._loop.call_later(STAGGER_S, lambda: self._guarded(self._next_address))
+        attempt.start()
 
     # ---- calls from attempts
 
-    def reached(self, one: DialAttempt, sock: Transport) -> None:
+    def reached(self, attempt: DialAttempt, sock: Transport) -> None:
         """Use the first address that answers."""
-        self._attempts.remove(one)
-        self._drop()
+        self._attempts.remove(attempt)
+        self._abort_attempts()
         self._retries.connected(self._loop.now())
         user = self.tls.profile.user_of(sock) if self.tls and isinstance(sock, TlsSocket) else None
-        self._edge(lambda: self._owner.connected(self, sock, self.peer, user))
+        self._guarded(lambda: self._owner.connected(self, sock, self.peer, user))
 
-    def failed(self, one: DialAttempt, reason: str) -> None:
+    def failed(self, attempt: DialAttempt, reason: str) -> None:
         """Try the other addresses."""
-        self._attempts.remove(one)
+        self._attempts.remove(attempt)
         if self._addresses:
-            self._edge(self._next_address)
-        elif not self._attempts and not self._looking:
+            self._guarded(self._next_address)
+        elif not self._attempts and not self._resolving:
             self._fail(f"{self.peer}: {reason}")
 
     # ---- failures
 
-    def _edge(self, step: Callable[[], None]) -> None:
+    def _guarded(self, step: Callable[[], None]) -> None:
         """Run a step. An internal error in the step counts as a failed attempt, after which the connector retries."""
         try:
             step()
@@ -163,31 +164,31 @@ class Connector:
 
     def abandon(self) -> None:
         """An internal error in an attempt: the attempt counts as failed."""
-        self._drop()
-        self._again()
+        self._abort_attempts()
+        self._schedule_retry()
 
     def _fail(self, reason: str) -> None:
         self._owner.connect_failed(self, reason)
-        self._again()
+        self._schedule_retry()
 
-    def _again(self) -> None:
+    def _schedule_retry(self) -> None:
         """Schedule the next attempt, on the next target."""
         if self._closed:
             return
         self._target = (self._target + 1) % len(self.targets)
-        self._wait = self._loop.call_later(self._retries.delay(self._loop.now()), self.start)
+        self._retry_timer = self._loop.call_later(self._retries.delay(self._loop.now()), self.start)
 
-    def _drop(self) -> None:
+    def _abort_attempts(self) -> None:
         """Abort all attempts in progress and cancel timers."""
         self._round += 1
-        self._looking = False
+        self._resolving = False
         self._addresses.clear()
-        for timer in (self._next, self._wait):
+        for timer in (self._stagger_timer, self._retry_timer):
             if timer is not None:
                 timer.cancel()
-        self._next = self._wait = None
-        for one in self._attempts:
-            one.drop()
+        self._stagger_timer = self._retry_timer = None
+        for attempt in self._attempts:
+            attempt.drop()
         self._attempts.clear()
 
 

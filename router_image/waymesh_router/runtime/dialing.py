@@ -23,10 +23,10 @@ TLS_S = 15.0
 class Dialer(Protocol):
     """Receives the result of an attempt, once."""
 
-    def reached(self, one: DialAttempt, sock: Transport) -> None:
+    def reached(self, attempt: DialAttempt, sock: Transport) -> None:
         """The transport (and TLS) is established; the socket is not registered."""
 
-    def failed(self, one: DialAttempt, reason: str) -> None:
+    def failed(self, attempt: DialAttempt, reason: str) -> None:
         """The attempt failed."""
 
 

@@ -72,8 +72,8 @@ class FileExporter:
         )
         self._loop = loop
         self._lag_us = 0
-        self._look_at = 0.0
-        self._look()
+        self._measure_at = 0.0
+        self._measure_lag()
 
     def wall_us(self) -> int:
         """See Exporter."""
@@ -84,11 +84,11 @@ class FileExporter:
         lag, self._lag_us = self._lag_us, 0
         return Process(time.process_time_ns() // 1000, lag)
 
-    def _look(self) -> None:
+    def _measure_lag(self) -> None:
         """Measure the delay of the timer: the time for which the loop was busy."""
         now = self._loop.now()
-        if self._look_at:
-            self._lag_us = max(self._lag_us, int((now - self._look_at) * 1e6))
+        if self._measure_at:
+            self._lag_us = max(self._lag_us, int((now - self._measure_at) * 1e6))
         if not self.sink.closed:
-            self._look_at = now + POLL_S
-            self._loop.call_at(self._look_at, self._look)
+            self._measure_at = now + POLL_S
+            self._loop.call_at(self._measure_at, self._measure_lag)

@@ -138,7 +138,7 @@ def test_a_listener_that_raises_goes_on_after_a_pause(host: Running, monkeypatch
 
 def test_a_connector_that_raises_tries_again(host: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[str] = []
-    original = Connector._look
+    original = Connector._resolve
 
     def broken(connector: Connector) -> None:
         if not failures:
@@ -146,7 +146,7 @@ def test_a_connector_that_raises_tries_again(host: Running, monkeypatch: pytest.
             raise BUG
         original(connector)
 
-    monkeypatch.setattr(Connector, "_look", broken)
+    monkeypatch.setattr(Connector, "_resolve", broken)
     port = free_port()
     with socket.create_server(("127.0.0.1", port)) as server:
         server.settimeout(DEADLINE_S)
