@@ -117,7 +117,7 @@ class Drain:
                 link.withdraw()
                 self._busy_at = now
         if not self._credit_is_out(now):
-            self._hang_up(self._keepers())
+            self._hang_up(self._keeping_credit())
         if now - self._busy_at >= QUIET_S:
             self._finish("all deliveries are settled")
         elif now - self._since >= self.timeout_s:
@@ -137,11 +137,11 @@ class Drain:
         since = self._since if self._withdrawn_at == math.inf else self._withdrawn_at
         return now - since < CREDIT_S and any(link.credit and not link.accepting for link in self._senders())
 
-    def _keepers(self) -> list[RouterConnection]:
+    def _keeping_credit(self) -> list[RouterConnection]:
         """Connections of clients that do not return withdrawn credit and have no delivery in progress."""
         keeping = [link for link in self._senders() if link.credit and not link.accepting]
-        keepers: dict[int, RouterConnection] = {link.connection.id: link.connection for link in keeping}  # type: ignore[attr-defined,misc]
-        return [connection for connection in keepers.values() if not connection.settings.client and at_rest(connection)]
+        connections: dict[int, RouterConnection] = {link.connection.id: link.connection for link in keeping}  # type: ignore[attr-defined,misc]
+        return [conn for conn in connections.values() if not conn.settings.client and at_rest(conn)]
 
     def _finish(self, why: str, level: str = "notice") -> None:
         """Close the clients' connections; management connections and those that the router opened stay.

@@ -27,7 +27,7 @@ SENDERS_S = 1.0
 """Receivers are paused after this time, even if deliveries are in progress on the senders."""
 REPLIES_S = 1.0
 """After this time without progress, the delayed outcomes are written if no delivery is in progress on the senders."""
-PATIENCE_S = 10.0
+TIME_LIMIT_S = 10.0
 """A connection that is not empty after this time stays open."""
 PROGRESS_S = 3.0
 """A connection on which nothing is settled for this time also stays open: messages wait because its receivers are
@@ -41,7 +41,7 @@ class Emptying:
         self.conn = conn
         self._since = now
         self._paused_at = math.inf
-        self._least = self._unsettled()
+        self._lowest_unsettled = self._unsettled()
         self._progress_at = now
         self._routed = any(link.kind == ROUTED for link in self._links())
         if not self._routed:
@@ -59,17 +59,17 @@ class Emptying:
         if at_rest(self.conn):
             return True
         unsettled = self._unsettled()
-        if unsettled < self._least:
-            self._least, self._progress_at = unsettled, now
+        if unsettled < self._lowest_unsettled:
+            self._lowest_unsettled, self._progress_at = unsettled, now
         if not self._routed:
-            self._hold_back(now, all(no_delivery_in_progress(link) for link in senders))
+            self._pause_and_release(now, all(no_delivery_in_progress(link) for link in senders))
         return False
 
     def is_overdue(self, now: float) -> bool:
         """Whether the time limit of the attempt is exceeded, or that for progress."""
-        return now - self._since >= PATIENCE_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
+        return now - self._since >= TIME_LIMIT_S or now - max(self._progress_at, self._paused_at) >= PROGRESS_S
 
-    def _hold_back(self, now: float, senders_rest: bool) -> None:
+    def _pause_and_release(self, now: float, senders_rest: bool) -> None:
         """Pause the receivers when step 2 begins, then write the delayed outcomes if there is no progress."""
         if self._paused_at == math.inf:
             if not senders_rest and now - self._since < SENDERS_S:

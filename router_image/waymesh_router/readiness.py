@@ -7,9 +7,9 @@ from collections.abc import Collection, Container, Iterable
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.routing.engine import RoutingEngine
 
-PATIENCE_S = 20.0
+NO_NEIGHBOUR_S = 20.0
 """A router without any neighbour becomes ready after this time: waiting longer has no benefit."""
-SOME_S = 5.0
+MISSING_NEIGHBOUR_S = 5.0
 """A router with a neighbour and complete routes waits at most this long for missing neighbours."""
 
 
@@ -32,10 +32,10 @@ class Readiness:
             if routing is not None and connectors:
                 waited = now - self._started_at
                 reason = _unconverged(routing)
-                if reason and waited < PATIENCE_S:
+                if reason and waited < NO_NEIGHBOUR_S:
                     return reason
                 away = set(connectors).difference(_connected(connections, routing.local.link_state))
-                if away and waited < SOME_S:
+                if away and waited < MISSING_NEIGHBOUR_S:
                     return f"not connected yet: {', '.join(sorted(away))}"
             self._reached = True
         return ""

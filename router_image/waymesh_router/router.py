@@ -76,7 +76,7 @@ class Router:
         self.logins = Logins(host, router_id, version)
         self.listeners: dict[str, Mapping[str, Any]] = {}
         self.connectors: dict[str, ConnectorState] = {}
-        self._parting: set[str] = set()
+        self._ending_connectors: set[str] = set()
         self.routing: RoutingEngine | None = None
         self.mesh: Mesh | None = None
         self.next_tick = now
@@ -182,7 +182,7 @@ class Router:
         return {
             "draining": self.drain.tick, "balance": self.client_share.tick, "logins": self._login_expiry.tick,
             "certificates": OwnCertificates(self.host, self.connectors).tick, "memory": self.admission.tick,
-            "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._part_at_rest(),
+            "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._end_idle_connectors(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
             "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
             "telemetry": self._telemetry.tick,
@@ -239,8 +239,8 @@ class Router:
 
     def add_connector(self, attrs: Mapping[str, Any]) -> None:
         check_connector(attrs, self.mode)
-        if attrs["name"] in self._parting:
-            self._part(attrs["name"])
+        if attrs["name"] in self._ending_connectors:
+            self._end_connector(attrs["name"])
         self.connectors[attrs["name"]] = ConnectorState(attrs)
         try:
             self.host.connect(attrs)
@@ -252,16 +252,17 @@ class Router:
         self._events.configured("Connector", attrs)
 
     def remove_connector(self, attrs: Mapping[str, Any]) -> None:
-        self._parting.add(attrs["name"])
-        self._part_at_rest()
+        self._ending_connectors.add(attrs["name"])
+        self._end_idle_connectors()
 
-    def _part_at_rest(self) -> None:
+    def _end_idle_connectors(self) -> None:
         """Close the connections of removed connectors once their quiescing autolinks, if any, are idle."""
-        for name in [name for name in self._parting if not self.core.autolinks.quiescing_at(("connection", name))]:
-            self._part(name)
+        for name in list(self._ending_connectors):
+            if not self.core.autolinks.quiescing_at(("connection", name)):
+                self._end_connector(name)
 
-    def _part(self, name: str) -> None:
-        self._parting.discard(name)
+    def _end_connector(self, name: str) -> None:
+        self._ending_connectors.discard(name)
         self.host.disconnect(name)
         self.connectors.pop(name, None)
 
@@ -272,7 +273,7 @@ class Router:
         self.host.update_ssl_profile(attrs)
 
     def remove_ssl_profile(self, attrs: Mapping[str, Any]) -> None:
-        ours = [state.attrs for used, state in self.connectors.items() if used not in self._parting]
+        ours = [state.attrs for used, state in self.connectors.items() if used not in self._ending_connectors]
         listeners, plugins = self.listeners.values(), self.logins.plugins.values()
         check_unused("sslProfile", attrs["name"], listener=listeners, connector=ours, authServicePlugin=plugins)
         self.host.remove_ssl_profile(attrs["name"])

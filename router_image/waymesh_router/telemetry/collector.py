@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from waymesh_router.management.view import RouterView
     from waymesh_router.telemetry.exporter import Exporter
 
-BUDGET = 500
+RECORDS_PER_SLICE = 500
 """Maximum number of records created in one slice, which takes one or two milliseconds."""
-AS_ONE = 50
+WAITING_PER_RECORD = 50
 """Number of waiting deliveries whose count takes as long as the creation of one record."""
-SAMPLES = 100
+SAMPLES_PER_BATCH = 100
 """Number of samples recorded in one batch. If each were recorded alone, the code would not be in the CPU caches."""
 FLUSH_S = 5.0
 HOURLY_S = 3600.0
-FORMER = 10_000
+MAX_FORMER_ADDRESSES = 10_000
 """Maximum number of removed addresses whose counters are stored, in case the addresses are used again."""
 NORMAL = "normal"
 """Role of client connections."""
@@ -64,7 +64,7 @@ class Histogram:
 
 
 @dataclass(slots=True)
-class _Episode:
+class _PathChanges:
     """A series of path changes in quick succession. `since`: when the first change arrived."""
 
     since: float
@@ -98,7 +98,7 @@ class Collector(TelemetryHooks):
         self._addresses: dict[str, Row] = {}
         self._former: OrderedDict[str, Row] = OrderedDict() if before is None else before._former
         self._nodes: dict[str, Row] = {}
-        self._episode: _Episode | None = None
+        self._path_changes: _PathChanges | None = None
 
     # ---- time
     def tick(self, now: float) -> None:
@@ -108,14 +108,14 @@ class Collector(TelemetryHooks):
             self._due = max(self._due + self._pace.interval_s, now)
             self._sweep = self._all()
         if self._sweep is not None:
-            for _ in range(BUDGET):
+            for _ in range(RECORDS_PER_SLICE):
                 if next(self._sweep, self) is self:
                     self._sweep = None
                     if self._publish_asked:
                         self._publish_asked, self._rotate_due = False, now
                     break
-        if self._episode is not None and now - self._episode.last_at >= QUIET_S:
-            self._converged(self._episode)
+        if self._path_changes is not None and now - self._path_changes.last_at >= QUIET_S:
+            self._converged(self._path_changes)
         if now >= self._rotate_due:
             self._rotate_due = now + self._pace.rotate_s
             self.record_samples()
@@ -133,8 +133,8 @@ class Collector(TelemetryHooks):
     def finish(self) -> None:
         """The router or its telemetry ends: record everything a last time, at once, and close the sink."""
         self.record_samples()
-        if self._episode is not None:
-            self._converged(self._episode)
+        if self._path_changes is not None:
+            self._converged(self._path_changes)
         for _ in self._all():
             pass
         self._sink.close()
@@ -206,7 +206,7 @@ class Collector(TelemetryHooks):
             self._put("address", row)
         self._former[address.key] = rows.address_counts(address, self._former.get(address.key))
         self._former.move_to_end(address.key)
-        if len(self._former) > FORMER:
+        if len(self._former) > MAX_FORMER_ADDRESSES:
             self._former.popitem(last=False)
 
     def _address_row(self, address: Address) -> Row:
@@ -227,7 +227,7 @@ class Collector(TelemetryHooks):
     def delivery(self, sample: Sample, outcome: str, now_us: int) -> None:
         """A sampled delivery has an outcome."""
         self._ended.append((sample, outcome, now_us))
-        if len(self._ended) >= SAMPLES:
+        if len(self._ended) >= SAMPLES_PER_BATCH:
             self.record_samples()
 
     def record_samples(self) -> None:
@@ -246,16 +246,16 @@ class Collector(TelemetryHooks):
     def topology_changed(self, change_id: int, since: float) -> None:
         self.event("topology.change", "info", self._view.core.router_id, {"change_id": str(change_id)})
         self._record_nodes()
-        if self._episode is None:
-            self._episode = _Episode(since)
-        self._episode.changes += 1
-        self._episode.last_id, self._episode.last_at = change_id, self._view.core.now
+        if self._path_changes is None:
+            self._path_changes = _PathChanges(since)
+        self._path_changes.changes += 1
+        self._path_changes.last_id, self._path_changes.last_at = change_id, self._view.core.now
 
-    def _converged(self, episode: _Episode) -> None:
+    def _converged(self, series: _PathChanges) -> None:
         """The paths have converged: record how long it took."""
-        self._episode = None
-        duration = round((episode.last_at - episode.since) * 1e6)
-        detail = {"change_id": episode.last_id, "changes": episode.changes, "duration_us": max(0, duration)}
+        self._path_changes = None
+        duration = round((series.last_at - series.since) * 1e6)
+        detail = {"change_id": series.last_id, "changes": series.changes, "duration_us": max(0, duration)}
         about = self._view.core.router_id
         self.event("topology.converged", "info", about, {name: str(value) for name, value in detail.items()})
 
@@ -314,7 +314,7 @@ class Collector(TelemetryHooks):
             for number, queued in enumerate(list(address.pending or ())):
                 if queued.link is not None:
                     waiting[queued.link.id] += 1
-                if number % AS_ONE == 0:
+                if number % WAITING_PER_RECORD == 0:
                     yield
 
     def _changed_addresses(self, addresses: list[tuple[str, Address]]) -> Iterator[None]:

@@ -13,7 +13,7 @@ from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.performatives import Disposition, Flow, Terminus, Transfer
 from waymesh_router.client_share import AGAIN_S, AT_ONCE, ClientShare
 from waymesh_router.core.kinds import MULTICAST
-from waymesh_router.emptying import PATIENCE_S, PROGRESS_S
+from waymesh_router.emptying import PROGRESS_S, TIME_LIMIT_S
 
 TICK_S = 0.25
 
@@ -39,7 +39,7 @@ class Moving:
             self.hub.turn()
 
     def until_given_up(self) -> None:
-        self.tick(int(PATIENCE_S / TICK_S) + 1)
+        self.tick(int(TIME_LIMIT_S / TICK_S) + 1)
 
     def client(self, *attaches: bytes) -> Peer:
         """The connection of a client opened later than those before it."""
@@ -190,7 +190,7 @@ def test_a_client_that_does_not_settle_gets_all_back(moving: Moving) -> None:
     assert (receiver.paused, producer.accepting, producer.drain) == (False, True, False)
     moving.tick(int(AGAIN_S / TICK_S) + 3)
     assert (receiver.paused, producer.accepting) == (True, False), "it has another turn"
-    moving.tick(int(PATIENCE_S / TICK_S))
+    moving.tick(int(TIME_LIMIT_S / TICK_S))
     assert (receiver.paused, producer.accepting) == (False, True)
     assert not client.conn.over
 
