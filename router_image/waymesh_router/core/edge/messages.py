@@ -59,7 +59,7 @@ def encode_tracking(key: str, reachable: bool, router_id: str | None) -> bytes:
 def decode_tracking(message: bytes) -> tuple[str, bool]:
     """The key, and whether it has consumers elsewhere. Raises DecodeError."""
     body = decode_message(message).body
-    if not (isinstance(body, list) and len(body) == 2 and _is_text(body[0]) and isinstance(body[1], bool)):
+    if not _is_text_and_boolean(body):
         raise DecodeError("address tracking without a key and a boolean")
     return str(body[0]), body[1]
 
@@ -84,7 +84,7 @@ def decode_lookup(message: bytes) -> LookupRequest:
     if (version, opcode) != (VERSION, LINK_ROUTE_LOOKUP):
         raise DecodeError(f"address lookup of version {version}, opcode {opcode}")
     body = decoded.body
-    if not (isinstance(body, list) and len(body) == 2 and _is_text(body[0]) and isinstance(body[1], bool)):
+    if not _is_text_and_boolean(body):
         raise DecodeError("address lookup without an address and a boolean")
     if decoded.reply_to is None or not _is_text(decoded.correlation_id):
         raise DecodeError("address lookup without reply-to and correlation-id")
@@ -142,6 +142,10 @@ def _encoded(message: Message, router_id: str | None) -> bytes:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and not isinstance(value, Symbol)
+
+
+def _is_text_and_boolean(body: object) -> bool:
+    return isinstance(body, list) and len(body) == 2 and _is_text(body[0]) and isinstance(body[1], bool)
 
 
 def _number(message: Message, name: str) -> int:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink
 
+NO_ROOM = "the interior router has no room for the links of an uplink"
+
 
 class Uplink:
     """Selects the active connection. As the control plane of an edge router, it gets the addresses in use here.
@@ -103,7 +105,7 @@ class Uplink:
             self._lookups.start()
             self._heartbeat.start()
         except AmqpError as e:
-            self._give_up(f"the interior router has no room for the links of an uplink: {e.description}")
+            self._give_up(f"{NO_ROOM}: {e.description}")
             return
         self._context.log("ROUTER_CORE", "info", f"[C{conn.id}] uplink to router {node.id}")
 
@@ -219,7 +221,7 @@ class Uplink:
             self._lookups.tick()
             alive = self._heartbeat.tick()
         except AmqpError as e:
-            self._give_up(f"the interior router has no room for the links of an uplink: {e.description}")
+            self._give_up(f"{NO_ROOM}: {e.description}")
             return
         if not alive and self.active is not None and not self.active.over:
             text = "the interior router takes no heartbeats"
