@@ -81,10 +81,10 @@ class Enforcement:
         count_connection(verdict, request, self.open.recent, now)
         vhost, group = verdict.vhost, verdict.group
         client = Client(
-            request.user,
-            request.host,
-            None if vhost is None else vhost.hostname,
-            None if group is None else group.name,
+            user=request.user,
+            host=request.host,
+            vhost=None if vhost is None else vhost.hostname,
+            group=None if group is None else group.name,
             manages=request.manages,
             limits_sessions=group is not None and bool(group.max_sessions) and not is_dry_run(self.policy, vhost),
         )

@@ -109,20 +109,20 @@ def parse_vhost(values: Mapping[str, Any], resolve: Resolve) -> Vhost:
         except ValueError as error:
             raise SettingsError(f"vhost {name}: groups.{group_name}: {error}") from None
     return Vhost(
-        name,
-        alias_names(values["aliases"] or ""),
-        values["maxConnections"],
-        values["maxConnectionsPerUser"],
-        values["maxConnectionsPerHost"],
-        parse_rate(values["connectionRate"]),
-        {user: parse_rate(rate) for user, rate in values["userConnectionRates"].items()},
-        frozenset(names(values["blockedUsers"])),
-        values["maxMessageSize"],
-        values["warnAtPercent"],
-        values["dryRun"],
-        values["allowUnknownUser"],
-        groups,
-        {user: group for group in groups.values() for user in group.users},
+        hostname=name,
+        aliases=alias_names(values["aliases"] or ""),
+        max_connections=values["maxConnections"],
+        max_connections_per_user=values["maxConnectionsPerUser"],
+        max_connections_per_host=values["maxConnectionsPerHost"],
+        connection_rate=parse_rate(values["connectionRate"]),
+        user_connection_rates={user: parse_rate(rate) for user, rate in values["userConnectionRates"].items()},
+        blocked_users=frozenset(names(values["blockedUsers"])),
+        max_message_size=values["maxMessageSize"],
+        warn_at_percent=values["warnAtPercent"],
+        dry_run=values["dryRun"],
+        allow_unknown_user=values["allowUnknownUser"],
+        groups=groups,
+        group_of={user: group for group in groups.values() for user in group.users},
     )
 
 

@@ -26,15 +26,15 @@ class VhostTable:
     def policy(self, values: Mapping[str, Any]) -> Policy:
         """The settings with the checked attributes of `policy`."""
         return Policy(
-            self._tree,
-            values["maxConnections"],
-            values["maxMessageSize"],
-            values["enableVhostPolicy"],
-            values["defaultVhost"] or "",
-            values["warnAtPercent"],
-            values["dryRun"],
-            self._by_name,
-            self._patterns,
+            tree=self._tree,
+            max_connections=values["maxConnections"],
+            max_message_size=values["maxMessageSize"],
+            enabled=values["enableVhostPolicy"],
+            default_vhost=values["defaultVhost"] or "",
+            warn_at_percent=values["warnAtPercent"],
+            dry_run=values["dryRun"],
+            vhosts=self._by_name,
+            patterns=self._patterns,
         )
 
     def add(self, vhost: Vhost) -> None:
