@@ -102,13 +102,13 @@ class ClientAccess:
         if conn.remote is None:
             return
         request = Request(
-            conn.user or ANONYMOUS_USER,
-            conn.peer.address,
-            conn.policy_vhost or conn.remote.hostname or "",
-            conn.for_managers,
-            conn.origin,
-            parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
-            conn.groups,
+            user=conn.user or ANONYMOUS_USER,
+            host=conn.peer.address,
+            hostname=conn.policy_vhost or conn.remote.hostname or "",
+            manages=conn.for_managers,
+            listener=conn.origin,
+            listener_rate=parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
+            groups=conn.groups,
         )
         verdict = self._enforcement.connect(request, self._core.now)
         who = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"
@@ -165,18 +165,18 @@ class _ConnectionAccess:
         self._rights = rights
         self._router_id = router_id
         self._log = log
-        self._most_sessions = 0  # in a dry run
+        self._max_sessions_seen = 0  # in a dry run
 
     def attach(self, lk: RouterLink, attach: Attach) -> None:
         client, enforcement = self._client, self._enforcement
-        sends, judged = not attach.role, client.group is not None or client.given is not None
+        sends, has_rules = not attach.role, client.group is not None or client.given is not None
         if sends:
             lk.max_message_size, lk.counts_sizes = enforcement.max_message_size(client)
-        if not judged and not lk.max_message_size:
+        if not has_rules and not lk.max_message_size:
             return
         rules, request = None, link_request(attach, self._router_id, self._conn.management == WRITE_MANAGEMENT)
-        if judged:
-            self._judge(lk, request)
+        if has_rules:
+            self._check_link(lk, request)
             rules = None if enforcement.unlimited(client) else enforcement.rules_of(client)
         permit = _LinkPermit(client, enforcement, rules, self._router_id, sends)
         if rules is not None and sends:
@@ -184,7 +184,7 @@ class _ConnectionAccess:
             permit.checks_targets = request.anonymous and not (
                 rules.targets.every and rules.group.allow_admin_status_update
             )
-        if lk.counts_sizes or (judged and enforcement.dry_run(client)):
+        if lk.counts_sizes or (has_rules and enforcement.dry_run(client)):
             # The permit checks each message and counts those that would be denied.
             lk.permit = DryRunPermit(permit.denies, self._would_deny, lambda: permit.ended(lk))
             lk.checks_messages = sends
@@ -194,11 +194,11 @@ class _ConnectionAccess:
         if lk.checks_messages:
             lk.section_order = SectionOrder()
 
-    def _judge(self, lk: RouterLink, request: LinkRequest) -> None:
+    def _check_link(self, lk: RouterLink, request: LinkRequest) -> None:
         """Raise Refusal for a link that policy does not allow, unless in a dry run."""
         client = self._client
         denied = self._enforcement.attach(client, request)
-        self._judge_sessions()
+        self._count_excess_sessions()
         if denied is None:
             return
         self._log(
@@ -214,12 +214,12 @@ class _ConnectionAccess:
             refusal.logged = True
             raise refusal
 
-    def _judge_sessions(self) -> None:
+    def _count_excess_sessions(self) -> None:
         """In a dry run, the open does not announce maxSessions: count sessions above it when links attach."""
         most = self._enforcement.max_sessions(self._client) if self._enforcement.dry_run(self._client) else 0
         number = len(self._conn.sessions)
-        if most and number > max(most, self._most_sessions):
-            self._most_sessions = number
+        if most and number > max(most, self._max_sessions_seen):
+            self._max_sessions_seen = number
             self._would_deny("session: maxSessions is reached")
 
     def only_would_deny(self, what: str) -> bool:

@@ -47,15 +47,15 @@ ForTenant = Callable[[str], Mapping[str, EntityAdapter]]
 _NODE = {"name": "self", "identity": "self", "type": MANAGEMENT_TYPE}
 
 
-def _unseen(_request: Request, _kind: str, _identity: str, _attributes: Sequence[str]) -> None:
+def _report_nothing(_request: Request, _kind: str, _identity: str, _attributes: Sequence[str]) -> None:
     return None
 
 
-def _silent(_level: str, _text: str) -> None:
+def _log_nothing(_level: str, _text: str) -> None:
     return None
 
 
-def _no_log(_limit: int | None) -> Sequence[Sequence[Any]]:
+def _empty_log(_limit: int | None) -> Sequence[Sequence[Any]]:
     return ()
 
 
@@ -66,9 +66,9 @@ class Agent:
         self,
         adapters: Mapping[str, EntityAdapter],
         *,
-        log: Log = _silent,
-        recent_log: RecentLog = _no_log,
-        changed: Changed = _unseen,
+        log: Log = _log_nothing,
+        recent_log: RecentLog = _empty_log,
+        changed: Changed = _report_nothing,
         for_tenant: ForTenant | None = None,
     ) -> None:
         self.adapters = adapters

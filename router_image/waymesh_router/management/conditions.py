@@ -114,19 +114,19 @@ class _Parser:
         self._columns = columns
 
     def whole(self) -> _Test:
-        test = self._either()
+        test = self._disjunction()
         if self._tokens[self._at][0] != "end":
-            self._wrong("AND or OR")
+            self._refuse("AND or OR")
         return test
 
-    def _wrong(self, wanted: str) -> NoReturn:
+    def _refuse(self, wanted: str) -> NoReturn:
         token = self._tokens[self._at][1]
         raise bad_request(f"where: {wanted} is expected " + (f"instead of {token!r}" if token else "at the end"))
 
-    def _next(self, kind: str, wanted: str) -> str:
+    def _take(self, kind: str, wanted: str) -> str:
         found, token = self._tokens[self._at]
         if found != kind:
-            self._wrong(wanted)
+            self._refuse(wanted)
         self._at += 1
         return token
 
@@ -140,28 +140,31 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._accept(token):
-            self._wrong(token)
+            self._refuse(token)
 
-    def _either(self) -> _Test:
-        tests = [self._all()]
+    def _disjunction(self) -> _Test:
+        """Conditions joined by OR."""
+        tests = [self._conjunction()]
         while self._accept("OR"):
-            tests.append(self._all())
-        return tests[0] if len(tests) == 1 else _any_of(tests)
+            tests.append(self._conjunction())
+        return tests[0] if len(tests) == 1 else _or(tests)
 
-    def _all(self) -> _Test:
-        tests = [self._one()]
+    def _conjunction(self) -> _Test:
+        """Conditions joined by AND."""
+        tests = [self._operand()]
         while self._accept("AND"):
-            tests.append(self._one())
-        return tests[0] if len(tests) == 1 else _all_of(tests)
+            tests.append(self._operand())
+        return tests[0] if len(tests) == 1 else _and(tests)
 
-    def _one(self) -> _Test:
+    def _operand(self) -> _Test:
+        """A comparison, or a condition after NOT or in parentheses."""
         self._depth += 1
         if self._depth > MOST_NESTED:
             raise bad_request(f"where: more than {MOST_NESTED} levels of NOT and parentheses")
         if self._accept("NOT"):
-            test = _negated(self._one())
+            test = _not(self._operand())
         elif self._accept("("):
-            test = self._either()
+            test = self._disjunction()
             self._expect(")")
         else:
             test = self._comparison()
@@ -169,7 +172,7 @@ class _Parser:
         return test
 
     def _comparison(self) -> _Test:
-        name = self._next("name", "an attribute")
+        name = self._take("name", "an attribute")
         column, kind = self._columns.find("where", name)
         if self._accept("IS"):
             wanted = not self._accept("NOT")
@@ -181,13 +184,13 @@ class _Parser:
         elif self._accept("IN"):
             test = self._in(name, column, kind)
         elif negated:
-            self._wrong("LIKE or IN")
+            self._refuse("LIKE or IN")
         else:
-            sign = self._accept(*_SIGNS) or self._wrong("a comparison")
+            sign = self._accept(*_SIGNS) or self._refuse("a comparison")
             if kind == _YES_NO and sign not in ("=", "!=", "<>"):
                 raise bad_request(f"where: '{name}' is true or false and has no order")
             test = _compared(column, kind, _SIGNS[sign], self._value(name, kind))
-        return _negated(test) if negated else test
+        return _not(test) if negated else test
 
     def _like(self, name: str, column: int, kind: str) -> _Test:
         if kind != _TEXT:
@@ -214,7 +217,7 @@ class _Parser:
         elif found == "text":
             value, given = token[1:-1].replace("''", "'"), _TEXT
         else:
-            self._wrong("a value")
+            self._refuse("a value")
         if given != kind:
             hint = "; write texts in single quotes" if kind == _TEXT else ""
             raise bad_request(f"where: '{name}' is {kind} and cannot be compared with {token}{hint}")
@@ -230,7 +233,7 @@ def _compared(column: int, kind: str, holds: Callable[[Any, Any], bool], wanted:
     return test
 
 
-def _negated(test: _Test) -> _Test:
+def _not(test: _Test) -> _Test:
     def negated(row: Sequence[Any]) -> bool | None:
         result = test(row)
         return None if result is None else not result
@@ -238,7 +241,7 @@ def _negated(test: _Test) -> _Test:
     return negated
 
 
-def _any_of(tests: list[_Test]) -> _Test:
+def _or(tests: list[_Test]) -> _Test:
     def either(row: Sequence[Any]) -> bool | None:
         result: bool | None = False
         for test in tests:
@@ -252,7 +255,7 @@ def _any_of(tests: list[_Test]) -> _Test:
     return either
 
 
-def _all_of(tests: list[_Test]) -> _Test:
+def _and(tests: list[_Test]) -> _Test:
     def every(row: Sequence[Any]) -> bool | None:
         result: bool | None = True
         for test in tests:

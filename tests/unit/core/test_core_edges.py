@@ -182,7 +182,7 @@ def test_a_new_tracking_link_tells_everything_anew(hub: Hub) -> None:
 
 
 def test_an_edge_that_takes_no_tracking_messages_is_lost(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edges, "MAX_UNTOLD", 3)
+    monkeypatch.setattr(edges, "MAX_WAITING_TRACKING", 3)
     edge = EdgePeer(hub, tracking=False)
     edge.peer.send(frames.attach_receiver("late", 2, address=TRACKING_ADDRESS))
     edge.sender("q")

@@ -44,7 +44,7 @@ class AutoLinkEnd:
         self.conn = conn
         self.number = number  # 0 for the first connection of the container, then 1, 2 …; part of the link name
         self.link: RouterLink | None = None
-        self.alone = False
+        self.needs_own_session = False
         """The session ended during the attach: use a separate session, so that retries do not end other links."""
         self.not_granted: str | None = None  # why this router ends the link that the container attached
         self.last_error: str | None = None

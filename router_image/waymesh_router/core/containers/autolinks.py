@@ -164,7 +164,7 @@ class AutoLinks:
         self._forget(end)
         end.status, end.retry_at = ATTACHING, math.inf
         try:
-            if end.alone:
+            if end.needs_own_session:
                 session = self._containers.separate_session(end.conn)
             else:
                 session = self._containers.session(end.conn, auto.incoming)
@@ -238,7 +238,7 @@ class AutoLinks:
         if end.auto.quiescing or link.connection.over:
             return
         if end.status == ATTACHING and link.session.state != MAPPED:
-            end.alone = True
+            end.needs_own_session = True
         text = "refused by the container" if refused else "detached by the container"
         if end.not_granted is not None:
             text, end.not_granted = end.not_granted, None

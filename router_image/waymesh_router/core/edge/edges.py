@@ -36,7 +36,7 @@ ANNOTATIONS_PROPERTY = "qd.annotations-version"
 """Property that only routers have in their open."""
 SERVICES = frozenset((TRACKING_ADDRESS, LOOKUP_ADDRESS, HEARTBEAT_ADDRESS))
 CREDIT = {LOOKUP_ADDRESS: 32, HEARTBEAT_ADDRESS: 2}
-MAX_UNTOLD = 20_000
+MAX_WAITING_TRACKING = 20_000
 """Maximum number of tracking messages that wait for an edge router's credit; above it, the edge router is lost."""
 CHECK_S = messages.HEARTBEAT_INTERVAL_S
 
@@ -221,7 +221,7 @@ class Edges:
         reachable = _has_consumer_beyond(address, conn)
         if tracking is None or not tracking.attached or lk.known_elsewhere == reachable or conn.over:
             return
-        if tracking.undelivered() >= MAX_UNTOLD:
+        if tracking.undelivered() >= MAX_WAITING_TRACKING:
             conn.eof("the edge router takes no address tracking messages")
             return
         lk.known_elsewhere = reachable
