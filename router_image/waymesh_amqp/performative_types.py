@@ -66,6 +66,11 @@ class Attach:
     raw: dict[str, Raw] = field(default_factory=dict, compare=False, repr=False)
     """Encoded fields of a received attach, of those with compound values."""
 
+    @property
+    def remote_terminus(self) -> Terminus | None:
+        """The terminus at the recipient of this attach: the source if its sender receives messages, else the target."""
+        return self.source if self.role else self.target
+
 
 @dataclass(slots=True, kw_only=True)
 class Flow:

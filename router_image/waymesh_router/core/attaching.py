@@ -183,7 +183,7 @@ def check_management(attach: Attach, right: int) -> None:
     """
     if right == READ_MANAGEMENT and not attach.role:
         return
-    terminus = attach.source if attach.role else attach.target
+    terminus = attach.remote_terminus
     address = terminus.address if terminus is not None else None
     if isinstance(address, str) and names_management(address):
         raise Refusal(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)

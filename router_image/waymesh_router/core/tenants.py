@@ -54,7 +54,7 @@ def attach_in_space(tenant: str, attach: Attach, manages: bool) -> Attach:
     """
     if not tenant:
         raise Refusal(NOT_ALLOWED, "the connection has no address space")
-    terminus = attach.source if attach.role else attach.target
+    terminus = attach.remote_terminus
     if terminus is None or terminus.kind not in ("source", "target"):
         return attach
     changed = replace(terminus, address=_inside(tenant, terminus.address, not attach.role, manages))

@@ -120,7 +120,7 @@ class Edges:
     # ---- links
     def take(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Serve an attach if it is for a link between routers. Raises Refusal."""
-        terminus = attach.source if attach.role else attach.target
+        terminus = attach.remote_terminus
         text = None if terminus is None else terminus.address
         if text in SERVICES:
             if conn.edge_router is None or attach.role != (text == TRACKING_ADDRESS):

@@ -57,7 +57,7 @@ class UplinkLookups:
 
     def look_up(self, link: RouterLink, attach: Attach) -> bool:
         """Send a lookup for a client's attach. False if none is needed, or if there is no uplink."""
-        terminus = attach.source if attach.role else attach.target
+        terminus = attach.remote_terminus
         if not self._service.ready or terminus is None or terminus.dynamic or not isinstance(terminus.address, str):
             return False
         text = bare_address(terminus.address)

@@ -201,7 +201,7 @@ class RoutedAttaches:
         upstream = self._links.open_link(session, terms)
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1
-        terminus = attach.source if attach.role else attach.target
+        terminus = attach.remote_terminus
         upstream.route = UpstreamLink(candidate.entity, candidate.key, terminus is not None and terminus.dynamic)
         if candidate.entity is not None:
             candidate.entity.links += 1

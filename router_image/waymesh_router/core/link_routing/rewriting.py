@@ -37,7 +37,7 @@ def route_address(attach: Attach) -> str | None:
     An attach without an address (null, a dynamic terminus, a terminus type that only the container knows, the lookup
     of a subscription by link name) has the empty address, which only the pattern `#` matches.
     """
-    terminus = attach.source if attach.role else attach.target
+    terminus = attach.remote_terminus
     if terminus is None:
         return "" if attach.role else None
     if terminus.kind == "coordinator":
@@ -68,13 +68,13 @@ def added_routing_address(attach: Attach) -> str | None:
 
 def is_temporary(attach: Attach) -> bool:
     """Whether a container created the node of the terminus. The node may be removed, or not known here yet."""
-    terminus = attach.source if attach.role else attach.target
+    terminus = attach.remote_terminus
     return terminus is not None and any(str(c) in TEMPORARY for c in terminus.capabilities or ())
 
 
 def outlives_connection(attach: Attach) -> bool:
     """Whether the container must keep the terminus, so that the link can be resumed later. Spec: 3.5.5."""
-    terminus = attach.source if attach.role else attach.target
+    terminus = attach.remote_terminus
     if terminus is None or terminus.kind not in ("source", "target"):
         return False
     return bool(terminus.timeout) or str(terminus.expiry_policy) in ("connection-close", "never")
