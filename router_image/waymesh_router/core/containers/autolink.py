@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS
+from waymesh_amqp.filters import NO_LOCAL, NO_LOCAL_DESCRIPTORS, SELECTOR, SELECTOR_DESCRIPTORS
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Described, Symbol
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
@@ -30,10 +31,6 @@ LAST_FORBIDDEN_S = 300.0
 STABLE_S = 10.0
 """After a link was active for this long, retries start again with the shortest delay."""
 OUTCOMES: list[str] = [Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")]
-
-SELECTOR, NO_LOCAL = Symbol("apache.org:selector-filter:string"), Symbol("apache.org:no-local-filter:list")
-SELECTORS, NO_LOCALS = (SELECTOR, 0x0000_468C_0000_0004), (NO_LOCAL, 0x0000_468C_0000_0003)
-"""Both forms of each filter's descriptor."""
 
 
 class AutoLinkEnd:
@@ -155,7 +152,7 @@ class AutoLink:
         )
 
     def filters(self) -> dict[Any, Any]:
-        """The filter set of the source. AMQP 1.0 filters of Apache: selector-filter and no-local-filter."""
+        """The filter set of the source."""
         found: dict[Any, Any] = {}
         selector = self.attrs.get("selector")
         if selector:
@@ -173,7 +170,7 @@ class AutoLink:
         if not self.incoming or source is None:
             return None
         granted = {f.descriptor for f in (source.filter or {}).values() if isinstance(f, Described)}
-        for attribute, names in (("selector", SELECTORS), ("noLocal", NO_LOCALS)):
+        for attribute, names in (("selector", SELECTOR_DESCRIPTORS), ("noLocal", NO_LOCAL_DESCRIPTORS)):
             if self.attrs.get(attribute) and not granted.intersection(names):
                 return f"the container does not apply {attribute}"
         mode = self.attrs.get("distributionMode")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.codec_values import Described
 from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.filters import NO_LOCAL_DESCRIPTORS
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.forwarding.annotations import PREFIX, decoded_pair, section, split_map
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 CLIENT = Symbol(PREFIX + "client")
 """Annotation: container-id of the client that sent the message."""
-_FILTERS = ("apache.org:no-local-filter:list", 0x0000_468C_0000_0003)
 _sections = Sections()
 
 
@@ -32,7 +32,7 @@ def asked(attach: Attach) -> dict[Any, Any]:
     """The no-local filters of a receiver's attach, by name."""
     source = attach.source if attach.role else None
     filters = {} if source is None else source.filter or {}
-    return {name: f for name, f in filters.items() if isinstance(f, Described) and f.descriptor in _FILTERS}
+    return {name: f for name, f in filters.items() if isinstance(f, Described) and f.descriptor in NO_LOCAL_DESCRIPTORS}
 
 
 def without(attach: Attach, taken: dict[Any, Any]) -> Attach:
