@@ -33,18 +33,19 @@ def receiver(filters: dict[str, Any] | None) -> Attach:
     ],
 )
 def test_filters_are_found_by_their_descriptor(filters: dict[str, Any] | None, found: list[str]) -> None:
-    assert list(no_local.asked(receiver(filters))) == found
+    assert list(no_local.requested_filters(receiver(filters))) == found
 
 
 def test_a_sender_has_no_filter() -> None:
-    assert no_local.asked(Attach(name="l", handle=0, role=False, target=Terminus(kind="target", address="t"))) == {}
+    attach = Attach(name="l", handle=0, role=False, target=Terminus(kind="target", address="t"))
+    assert no_local.requested_filters(attach) == {}
 
 
 @pytest.mark.parametrize(("others", "left"), [({}, None), ({"sel": OTHER}, {"sel": OTHER})])
 def test_the_container_does_not_see_it_and_the_client_sees_it_in_effect(others: dict[str, Any], left: Any) -> None:
     attach = receiver({"no-local": FILTER, **others})
-    taken = no_local.asked(attach)
-    upstream = no_local.without(attach, taken)
+    taken = no_local.requested_filters(attach)
+    upstream = no_local.without_filters(attach, taken)
     assert upstream.source is not None
     assert upstream.source.filter == left
     no_local.confirm_filters(upstream, taken)

@@ -67,9 +67,9 @@ class RoutedAttaches:
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Forward an attach; False if no link route matches. Raises Refusal."""
         candidates, routing_address = self._candidates_for(conn, lk, attach)
-        taken = {} if to_router(conn) else no_local.asked(attach)
+        taken = {} if to_router(conn) else no_local.requested_filters(attach)
         if taken:
-            attach = no_local.without(attach, taken)
+            attach = no_local.without_filters(attach, taken)
         if candidates is None:
             if to_router(conn):
                 raise Refusal(NO_ROUTE, NO_ROUTE_TEXT)
@@ -81,9 +81,9 @@ class RoutedAttaches:
 
     def forward_to_interior(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
         """At an edge router: forward an attach to the interior router, which has the link route. Raises Refusal."""
-        taken = no_local.asked(attach)
+        taken = no_local.requested_filters(attach)
         if taken:
-            attach = no_local.without(attach, taken)
+            attach = no_local.without_filters(attach, taken)
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         self._pass_to([RouteCandidate(uplink, None)], conn, lk, attach, None, taken)
 
@@ -107,7 +107,7 @@ class RoutedAttaches:
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
                 if not to_router(conn):
-                    no_local.passed_on(conn, lk, taken)
+                    no_local.link_forwarded(conn, lk, taken)
                 return
         raise refusal
 

@@ -28,14 +28,14 @@ CLIENT = Symbol(PREFIX + "client")
 _sections = Sections()
 
 
-def asked(attach: Attach) -> dict[Any, Any]:
+def requested_filters(attach: Attach) -> dict[Any, Any]:
     """The no-local filters of a receiver's attach, by name."""
     source = attach.source if attach.role else None
     filters = {} if source is None else source.filter or {}
     return {name: f for name, f in filters.items() if isinstance(f, Described) and f.descriptor in NO_LOCAL_DESCRIPTORS}
 
 
-def without(attach: Attach, taken: dict[Any, Any]) -> Attach:
+def without_filters(attach: Attach, taken: dict[Any, Any]) -> Attach:
     """The attach without these filters."""
     assert attach.source is not None
     left = {name: value for name, value in (attach.source.filter or {}).items() if name not in taken}
@@ -48,7 +48,7 @@ def confirm_filters(answer: Attach, taken: dict[Any, Any]) -> None:
         answer.source = replace(answer.source, filter={**(answer.source.filter or {}), **taken})
 
 
-def passed_on(conn: RouterConnection, lk: RouterLink, taken: dict[Any, Any]) -> None:
+def link_forwarded(conn: RouterConnection, lk: RouterLink, taken: dict[Any, Any]) -> None:
     """A client's link was forwarded without the filters `taken`: from now on, recognize the client's own messages."""
     client = "" if conn.remote is None else str(conn.remote.container_id)
     if taken:
