@@ -24,7 +24,7 @@ from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.tenants import is_temporary
 from waymesh_router.dry_run import DryRunPermit
-from waymesh_router.events import MOST_CHARACTERS, Event, ModuleLog, about, short
+from waymesh_router.events import MAX_CHARACTERS, Event, ModuleLog, about, short
 from waymesh_router.group_rights import GroupRights
 from waymesh_router.link_requests import forms_of, link_request, of_other_router
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
@@ -360,4 +360,4 @@ def _denied(conn: RouterConnection, kind: str, reason: str, carried_out: bool = 
 
 def _short(text: str | None) -> str:
     """Text from a client, truncated for the log."""
-    return repr((text or "")[:MOST_CHARACTERS])
+    return repr((text or "")[:MAX_CHARACTERS])

@@ -13,7 +13,7 @@ from waymesh_schema.events import LogEvent
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """Maximum length in the log of names that a peer has chosen."""
 INTER_ROUTER = "inter-router"
 _BEGIN = "[event="
@@ -85,9 +85,9 @@ def without_event(text: str) -> str:
 
 def short(text: str | None) -> str:
     """The text, truncated if it is long; "" for None. The log escapes unprintable characters."""
-    if text is None or len(text) <= MOST_CHARACTERS:
+    if text is None or len(text) <= MAX_CHARACTERS:
         return text or ""
-    return text[:MOST_CHARACTERS] + "…"
+    return text[:MAX_CHARACTERS] + "…"
 
 
 def _value(text: str) -> str:

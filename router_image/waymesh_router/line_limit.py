@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_LINES = 100
+MAX_LINES = 100
 """Maximum number of lines about one host in a window: enough to see what the host tries."""
 WINDOW_S = 60.0
-MOST_HOSTS = 1000
+MAX_HOSTS = 1000
 """Maximum number of hosts with limits of their own; further ones share one limit."""
 OTHERS = "other hosts"
 
@@ -22,7 +22,7 @@ class _Window:
 class LineLimit:
     """Counts lines by host, in a window that begins with the first line about the host. Times are in seconds."""
 
-    def __init__(self, most: int = MOST_LINES, window_s: float = WINDOW_S, most_hosts: int = MOST_HOSTS) -> None:
+    def __init__(self, most: int = MAX_LINES, window_s: float = WINDOW_S, most_hosts: int = MAX_HOSTS) -> None:
         self._most = most
         self._window_s = window_s
         self._most_hosts = most_hosts

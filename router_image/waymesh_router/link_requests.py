@@ -12,7 +12,7 @@ from waymesh_router.policy.links import LinkRequest
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
 
-_MOST_FORMS = 8
+_MAX_FORMS = 8
 
 
 def link_request(attach: Attach, router_id: str, management: bool) -> LinkRequest:
@@ -45,11 +45,11 @@ def link_request(attach: Attach, router_id: str, management: bool) -> LinkReques
 def forms_of(text: str) -> tuple[str, ...]:
     """The forms of an address on its path: each router, beginning with this one, removes a scheme or a slash.
 
-    Empty if there are more than _MOST_FORMS.
+    Empty if there are more than _MAX_FORMS.
     """
     forms = [bare_address(text)]
     while (further := bare_address(forms[-1])) != forms[-1]:
-        if len(forms) == _MOST_FORMS:
+        if len(forms) == _MAX_FORMS:
             return ()
         forms.append(further)
     return tuple(forms)

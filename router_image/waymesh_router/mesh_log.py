@@ -11,7 +11,7 @@ from waymesh_router.routing import effects as fx
 HELLO, LINK_STATE, MOBILE = "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA"
 MODULES = {"HELLO": HELLO, "RA": LINK_STATE, "LSU": LINK_STATE, "LSR": LINK_STATE, "MAU": MOBILE, "MAR": MOBILE}
 """The log module of each control message."""
-MOST_ITEMS = 100
+MAX_ITEMS = 100
 """Maximum number of items written of a list or map in a control message; a table of addresses can have 100,000."""
 
 
@@ -82,19 +82,19 @@ class MeshLog:
 
 
 def _text(opcode: str, body: Mapping[Any, object]) -> str:
-    return f"{opcode}({' '.join(f'{key}={_value(value)}' for key, value in islice(body.items(), MOST_ITEMS))})"
+    return f"{opcode}({' '.join(f'{key}={_value(value)}' for key, value in islice(body.items(), MAX_ITEMS))})"
 
 
 def _value(value: object) -> str:
     """A value of a body, truncated if it is long."""
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key}: {_value(item)}" for key, item in islice(value.items(), MOST_ITEMS))
+        inner = ", ".join(f"{key}: {_value(item)}" for key, item in islice(value.items(), MAX_ITEMS))
         return f"{{{inner}{_more(len(value))}}}"
     if isinstance(value, list | tuple):
-        inner = ", ".join(_value(item) for item in islice(value, MOST_ITEMS))
+        inner = ", ".join(_value(item) for item in islice(value, MAX_ITEMS))
         return f"[{inner}{_more(len(value))}]"
     return str(value)
 
 
 def _more(count: int) -> str:
-    return f", {count - MOST_ITEMS} more" if count > MOST_ITEMS else ""
+    return f", {count - MAX_ITEMS} more" if count > MAX_ITEMS else ""

@@ -188,7 +188,7 @@ FINDING_KINDS: dict[str, FindingKind] = {row[0]: FindingKind(*row) for row in _R
 MESSAGE_VERSION = 1
 MESSAGE_BYTES = 4096
 """Maximum size that Kubernetes keeps of the termination message of a container."""
-_MOST_CASES = 2**53
+_MAX_CASES = 2**53
 """Maximum integer that the value of a metric represents exactly."""
 _LENGTHS = (600, 400, 300, 200, 150, 100, 70, 40, 0)
 """Maximum lengths of sentences, tried in order until all findings fit."""
@@ -233,6 +233,6 @@ def parse_findings(message: str) -> list[FoundKind] | None:
         if not isinstance(row, Mapping):
             continue
         kind, count, text = FINDING_KINDS.get(str(row.get("kind"))), row.get("count"), row.get("text")
-        if kind is not None and type(count) is int and 0 < count <= _MOST_CASES and isinstance(text, str):
+        if kind is not None and type(count) is int and 0 < count <= _MAX_CASES and isinstance(text, str):
             found[kind.name] = FoundKind(kind, count, one_line(text))
     return list(found.values())

@@ -9,7 +9,7 @@ from .table_addresses import DISTRIBUTIONS
 STANDARD_OUTPUTS = ("stderr", "stdout", "syslog")
 """Log outputs that are not files."""
 
-MOST_BYTES = 1 << 50
+MAX_BYTES = 1 << 50
 
 ROUTER = configuration(
     "router",
@@ -131,7 +131,7 @@ ROUTER = configuration(
         "if set, else of the memory that the process may use; at least 16 MiB and at most 1 GiB.",
         default=0,
         minimum=0,
-        maximum=MOST_BYTES,
+        maximum=MAX_BYTES,
     ),
     setting(
         "maxBufferedBytesPerConnection",
@@ -139,7 +139,7 @@ ROUTER = configuration(
         "The same for messages of one connection; 0: a quarter of maxBufferedBytes.",
         default=0,
         minimum=0,
-        maximum=MOST_BYTES,
+        maximum=MAX_BYTES,
     ),
     setting(
         "maxBufferedBytesPerLink",
@@ -147,7 +147,7 @@ ROUTER = configuration(
         "The same for messages of one link; 0: a sixteenth of maxBufferedBytes, at most 8 MiB.",
         default=0,
         minimum=0,
-        maximum=MOST_BYTES,
+        maximum=MAX_BYTES,
     ),
     setting(
         "maxMemory",
@@ -158,7 +158,7 @@ ROUTER = configuration(
         "Each state ends when memory use is 5 % of the limit below its start. 0: no limit. Absent: 85 % of the limit "
         "of the control group (container), if it has one.",
         minimum=0,
-        maximum=MOST_BYTES,
+        maximum=MAX_BYTES,
         update=True,
     ),
     setting("metadata", STRING, "Free text, shown by tools; the router does not use it."),

@@ -12,7 +12,7 @@ import pytest
 from tests.interop.guarded import Guarded
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
-from waymesh_router.management.look_ups import MOST_NAMES
+from waymesh_router.management.look_ups import MAX_NAMES
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.host_names import HostNames
 
@@ -76,8 +76,8 @@ def test_names_without_an_answer_are_refused_and_nothing_changes(guarded: Guarde
 
 def test_a_vhost_has_a_limited_number_of_names(guarded: Guarded, names: SlowNames) -> None:
     with ManagementClient(guarded.url, timeout_s=20.0) as manager:
-        with pytest.raises(ManagementError, match=f"a vhost may have {MOST_NAMES}"):
-            manager.create("vhost", {"hostname": "a", "groups": groups(*(f"n{i}" for i in range(MOST_NAMES + 1)))})
+        with pytest.raises(ManagementError, match=f"a vhost may have {MAX_NAMES}"):
+            manager.create("vhost", {"hostname": "a", "groups": groups(*(f"n{i}" for i in range(MAX_NAMES + 1)))})
     assert not names.asked.is_set()
 
 

@@ -21,7 +21,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from waymesh_router.runtime.tls_socket import MOST_WITHOUT_DATA
+from waymesh_router.runtime.tls_socket import MAX_WITHOUT_DATA
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
@@ -119,7 +119,7 @@ def test_a_connection_with_many_key_updates_goes_on(router: RouterProcess, kind:
 def test_a_client_that_only_updates_its_keys_is_ended(router: RouterProcess, kind: int) -> None:
     with connected(router.ports[-1]) as client, contextlib.suppress(ConnectionError):
         client.send(frames.AMQP + frames.open_())
-        for _ in range(100 * MOST_WITHOUT_DATA):
+        for _ in range(100 * MAX_WITHOUT_DATA):
             client.update_keys(kind)
         pytest.fail("all were taken")
     wait_until(lambda: "too many TLS records without data" in router.log, what="the reason in the log")

@@ -17,7 +17,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from waymesh_router.line_limit import MOST_LINES
+from waymesh_router.line_limit import MAX_LINES
 from waymesh_router.runtime.opening import REASON
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
@@ -153,10 +153,10 @@ def test_probes_that_send_nothing_and_pages_that_are_served_have_none(doors: Doo
 
 
 def test_their_number_is_limited_for_each_host(doors: Doors) -> None:
-    for _ in range(MOST_LINES + 20):
+    for _ in range(MAX_LINES + 20):
         with doors.connect("plain") as sock:
             leaves(SASL)(sock)
-    assert doors.router.log.count("[event=connection.refused") <= MOST_LINES
+    assert doors.router.log.count("[event=connection.refused") <= MAX_LINES
     doors.router.stop()
-    assert doors.router.log.count("[event=connection.refused") == MOST_LINES
+    assert doors.router.log.count("[event=connection.refused") == MAX_LINES
     assert "20 more lines about 127.0.0.1 within 60 s were left out" in doors.router.log

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
-from waymesh_router.events import MOST_CHARACTERS, Event
+from waymesh_router.events import MAX_CHARACTERS, Event
 from waymesh_router.management.request import Request
 from waymesh_router.management.view import CoreView
 from waymesh_schema.events import LogEvent
@@ -26,7 +26,7 @@ def change_report(core: CoreView) -> Changed:
         event = f"management.{request.operation.lower()}"
         about = {"type": kind, "identity": identity, "attributes": ",".join(attributes)}
         detail = about | _actor(core.connections.get(int(request.connection or 0)))
-        detail = {name: text[:MOST_CHARACTERS] for name, text in detail.items()}
+        detail = {name: text[:MAX_CHARACTERS] for name, text in detail.items()}
         text = f"{event} {' '.join(f'{name}={text}' for name, text in detail.items())}"
         who = {name: text for name, text in detail.items() if name not in about}
         report = Event(LogEvent(event), who, {name: text for name, text in detail.items() if name in about})

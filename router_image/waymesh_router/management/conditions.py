@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 from waymesh_router.management.errors import bad_request
 from waymesh_schema.model import BOOLEAN, INTEGER, LIST, MAP, NAMES, PROPERTIES, Attribute
 
-MOST_CHARACTERS = 1000
-MOST_NESTED = 40
+MAX_CHARACTERS = 1000
+MAX_NESTED = 40
 _Test = Callable[[Sequence[Any]], "bool | None"]
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<number>-?\d+(?:\.\d+)?)|(?P<name>[A-Za-z_][\w.-]*)|(?P<sign><=|>=|<>|!=|[=<>(),]))"
@@ -87,8 +87,8 @@ def _tokens(place: str, text: Any) -> list[tuple[str, str]]:
     """Kind and text of each token."""
     if not isinstance(text, str):
         raise bad_request(f"'{place}' must be a string")
-    if len(text) > MOST_CHARACTERS:
-        raise bad_request(f"'{place}' has more than {MOST_CHARACTERS} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise bad_request(f"'{place}' has more than {MAX_CHARACTERS} characters")
     found = []
     position = 0
     while text[position:].strip():
@@ -159,8 +159,8 @@ class _Parser:
     def _operand(self) -> _Test:
         """A comparison, or a condition after NOT or in parentheses."""
         self._depth += 1
-        if self._depth > MOST_NESTED:
-            raise bad_request(f"where: more than {MOST_NESTED} levels of NOT and parentheses")
+        if self._depth > MAX_NESTED:
+            raise bad_request(f"where: more than {MAX_NESTED} levels of NOT and parentheses")
         if self._accept("NOT"):
             test = _not(self._operand())
         elif self._accept("("):
@@ -290,7 +290,7 @@ class Order:
 
     def __init__(self, text: Any, columns: Columns) -> None:
         """Raises ManagementError 400."""
-        if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
+        if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
             raise bad_request("'orderBy' must be a string: attributes separated by commas, with ASC or DESC if needed")
         self._parts: list[tuple[int, str, bool]] = []
         for part in text.split(","):

@@ -9,7 +9,7 @@ from waymesh_router.management.errors import bad_request
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import ENTITY_TYPES, EntityType
 
-MOST_INDENT = 8
+MAX_INDENT = 8
 
 
 def with_bases(kinds: Iterable[EntityType]) -> list[EntityType]:
@@ -40,6 +40,6 @@ def annotations_of(_kinds: Sequence[EntityType]) -> dict[str, list[str]]:
 
 def json_schema(kinds: Sequence[EntityType], indent: int | None) -> str:
     """The schema as JSON text (GET-JSON-SCHEMA)."""
-    if indent is not None and indent > MOST_INDENT:
-        raise bad_request(f"'indent' must be at most {MOST_INDENT}")
+    if indent is not None and indent > MAX_INDENT:
+        raise bad_request(f"'indent' must be at most {MAX_INDENT}")
     return json.dumps(schema_dump(kinds), indent=indent)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
     from waymesh_router.policy.hosts import Addresses
 
-MOST_NAMES = 64
+MAX_NAMES = 64
 """Maximum number of host names in one vhost."""
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Maximum number of requests of one connection that wait behind a look-up, and of look-ups of all connections."""
 
 Start = Callable[[Collection[str], "Callable[[Addresses], None]"], None]
@@ -51,8 +51,8 @@ class KnownNames:
 
     def lacking(self, names: Collection[str]) -> Collection[str]:
         """All names if one of them is unknown, else none. Raises ManagementError for too many names."""
-        if len(names) > MOST_NAMES:
-            raise bad_request(f"remoteHosts: {len(names)} host names; a vhost may have {MOST_NAMES}: use addresses")
+        if len(names) > MAX_NAMES:
+            raise bad_request(f"remoteHosts: {len(names)} host names; a vhost may have {MAX_NAMES}: use addresses")
         return () if all(name in self._known for name in names) else names
 
     def addresses(self, name: str) -> Collection[str]:
@@ -86,8 +86,8 @@ class LookUps:
         queue = None if task.connection is None else self._queues.get(task.connection)
         if queue is None:
             self._attempt(task)
-        elif len(queue) >= MOST_WAITING:
-            task.refuse(unavailable(f"{MOST_WAITING} requests of this connection are waiting; try again later"))
+        elif len(queue) >= MAX_WAITING:
+            task.refuse(unavailable(f"{MAX_WAITING} requests of this connection are waiting; try again later"))
         else:
             queue.append(task)
 
@@ -95,7 +95,7 @@ class LookUps:
         try:
             task.work()
         except LookUpNeeded as needed:
-            if self._waiting >= MOST_WAITING:
+            if self._waiting >= MAX_WAITING:
                 task.refuse(unavailable("too many host names are being looked up; try again later"))
                 return
             self._waiting += 1

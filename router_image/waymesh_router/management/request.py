@@ -13,7 +13,7 @@ from waymesh_amqp.transfer import whole_transfer
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.management.errors import bad_request
 
-MOST_VALUES = 10_000
+MAX_VALUES = 10_000
 """Maximum number of values in a request, which is decoded in one step: about a microsecond for each. Enough for 200
 user groups with all attributes; a list of addresses is one value."""
 MANAGEMENT_TYPE = "org.amqp.management"
@@ -110,9 +110,9 @@ def read_request(message: Message, host_values: bool = False, connection: str | 
 
 
 def decode_request(data: bytes) -> tuple[Message, bool]:
-    """The message of a request, and whether it is whole. One with more than MOST_VALUES values has only its properties,
+    """The message of a request, and whether it is whole. One with more than MAX_VALUES values has only its properties,
     for the reply. Raises DecodeError."""
-    if not has_more_values(data, 0, len(data), MOST_VALUES):
+    if not has_more_values(data, 0, len(data), MAX_VALUES):
         return decode_message(data), True
     sections = Sections()
     sections.scan(whole_transfer(data, False))
@@ -121,9 +121,9 @@ def decode_request(data: bytes) -> tuple[Message, bool]:
     constructor = data[value : value + 1]
     if data[start:value] == _PROPERTIES and constructor in (b"\xc0", b"\xd0"):
         _, _, end = compound_header(data, value + 1, len(data), constructor == b"\xd0")
-        if not has_more_values(data, start, end, MOST_VALUES):
+        if not has_more_values(data, start, end, MAX_VALUES):
             return decode_message(data[start:end]), False
-    raise DecodeError(f"more than {MOST_VALUES} values")
+    raise DecodeError(f"more than {MAX_VALUES} values")
 
 
 def _string_keys(values: Mapping[Any, Any]) -> dict[str, Any]:

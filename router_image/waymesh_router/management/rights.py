@@ -22,9 +22,9 @@ from waymesh_schema.events import LogEvent
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
 
-MOST_PASSED_ON = 1 << 16
+MAX_FORWARDED_BYTES = 1 << 16
 """Maximum size in bytes of a request that is forwarded to another router."""
-_MOST_CHARACTERS = 100
+_MAX_CHARACTERS = 100
 ADMIN_STATUS = "adminStatus"
 _NAMES = {number: name for name, number in MANAGEMENT_RIGHTS.items()}
 
@@ -50,14 +50,14 @@ class Rights:
             return
         if conn.management == READ_MANAGEMENT and request.operation in self._readable(conn, link):
             return
-        operation = request.operation[:_MOST_CHARACTERS]
+        operation = request.operation[:_MAX_CHARACTERS]
         where = "connector" if conn.settings.client else "listener"
         text = f"{operation} is not allowed: {_limit(conn, where)}"
         about = f"type={request.type!r} {request.ids or ''} of {self.other_router(link) or 'this router'}"
         self._log(
             "warning",
             f"request refused: user={conn.user} host={conn.peer.host} {where}={conn.origin} operation={operation!r} "
-            + about[: 3 * _MOST_CHARACTERS]
+            + about[: 3 * _MAX_CHARACTERS]
             + (f" management={_NAMES[conn.management]} of its user group" if _limited_by_policy(conn) else ""),
             _denied(conn, operation, text),
         )
@@ -73,7 +73,7 @@ class Rights:
         if conn.access.may_have_replies_at(reply_to) or conn.access.only_would_deny("management: reply-to"):
             return True
         text = "policy does not allow this client to send to or receive from the reply-to address of its request"
-        about = f"user={conn.user} host={conn.peer.host} reply-to={reply_to[:_MOST_CHARACTERS]!r}"
+        about = f"user={conn.user} host={conn.peer.host} reply-to={reply_to[:_MAX_CHARACTERS]!r}"
         self._log("warning", f"request dropped: {about}: {text}", _denied(conn, "reply-to", text))
         self._report("reply-to", UNAUTHORIZED_ACCESS, text, conn)
         return False
@@ -93,7 +93,7 @@ class Rights:
         about = f"operation={request.operation!r} type={request.type!r} {request.ids or ''} to {to}"
         who = f"user={conn.user} host={conn.peer.host} listener={conn.origin}"
         event = events.about(LogEvent.MANAGEMENT_PASSED_ON, conn, operation=request.operation, to=to)
-        self._log("info", f"request passed on: {who} {about[: 3 * _MOST_CHARACTERS]}", event)
+        self._log("info", f"request passed on: {who} {about[: 3 * _MAX_CHARACTERS]}", event)
 
     def _check_admin_status(self, request: Request, conn: RouterConnection) -> None:
         """Raise ManagementError 403 if the request updates adminStatus and policy does not allow it."""
@@ -130,7 +130,7 @@ def needs_check(link: RouterLink | None) -> bool:
 
 
 def _denied(conn: RouterConnection, operation: str, text: str) -> Event:
-    detail = {"kind": "management", "operation": operation[:_MOST_CHARACTERS], "reason": text}
+    detail = {"kind": "management", "operation": operation[:_MAX_CHARACTERS], "reason": text}
     return events.about(LogEvent.POLICY_DENIED, conn, **detail)
 
 
@@ -161,6 +161,6 @@ def reencoded(message: Message, request: Request, to: str) -> bytes:
         data = encode_message(copy)
     except (TypeError, ValueError) as error:
         raise bad_request(f"the request cannot be forwarded: {error}") from None
-    if len(data) > MOST_PASSED_ON:
-        raise bad_request(f"the request has more than {MOST_PASSED_ON} bytes, the maximum for another router")
+    if len(data) > MAX_FORWARDED_BYTES:
+        raise bad_request(f"the request has more than {MAX_FORWARDED_BYTES} bytes, the maximum for another router")
     return data

@@ -22,7 +22,7 @@ from waymesh_router.management.errors import (
 )
 from waymesh_router.management.long_queries import LongQueries
 from waymesh_router.management.look_ups import LookUps, Task
-from waymesh_router.management.request import MOST_VALUES, decode_request, read_request
+from waymesh_router.management.request import MAX_VALUES, decode_request, read_request
 from waymesh_router.management.rights import Rights, needs_check, reencoded
 from waymesh_schema.events import LogEvent
 
@@ -72,7 +72,7 @@ class ManagementService:
         if tenant:  # a reply must only go to addresses that the tenant may send to
             request.reply_to = reply_in_space(conn.tenant, request.reply_to)
         if not whole:
-            error = bad_request(f"the request has more than {MOST_VALUES} values")
+            error = bad_request(f"the request has more than {MAX_VALUES} values")
             self._reply(failed(request, error.status, error.description), link)
             return
         if link is not None and needs_check(link) and self._refuse_or_forward(request, link):

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from waymesh_schema.rates import Rate
 
-MOST_KEYS = 16384
+MAX_KEYS = 16384
 """Maximum number of keys in one table; before it grows beyond, half of them are dropped."""
 _ROUNDING = 1e-6
 
@@ -25,7 +25,7 @@ class Arrivals(Generic[Key]):
 
     __slots__ = ("_full", "_most")
 
-    def __init__(self, most: int = MOST_KEYS) -> None:
+    def __init__(self, most: int = MAX_KEYS) -> None:
         self._full: dict[Key, tuple[float, Rate]] = {}
         self._most = most
 

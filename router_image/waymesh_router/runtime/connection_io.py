@@ -38,7 +38,7 @@ SLACK = 64
 """Bytes after the received ones that the engine may read (their content is ignored), to save bounds checks."""
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
 LITTLE_BYTES = 16384
-MOST_UNSENT = 2097152
+MAX_UNSENT = 2097152
 """Unsent output of a client in bytes above which nothing more is read from it. Deliveries stop at half of it, so that
 only answers to the client's own frames exceed it, or a large frame."""
 TCP_NOTSENT_LOWAT = 25
@@ -117,11 +117,11 @@ class ConnectionIO:
         self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LITTLE_BYTES)
 
     def limit_unsent(self) -> None:
-        """Read nothing more while over MOST_UNSENT bytes of output wait, for a peer that sends but does not read.
+        """Read nothing more while over MAX_UNSENT bytes of output wait, for a peer that sends but does not read.
 
         Not for a peer that may do the same: both would wait for each other.
         """
-        self.most_unsent = MOST_UNSENT
+        self.most_unsent = MAX_UNSENT
 
     def on_event(self, mask: cython.int) -> None:
         """epoll reports an event. Each connection reads once per turn, so that all are served equally."""

@@ -17,7 +17,7 @@ from waymesh_schema.components import MESSAGE_COMPONENTS
 PROTOCOLS = {0: "AMQP", 2: "TLS", 3: "SASL"}
 SECRET = ("initial_response", "challenge", "response", "additional_data")
 """Fields of SASL frames of which only the length is written."""
-MOST_TEXT = 256
+MAX_TEXT = 256
 """Maximum length of one text or binary value."""
 SMALL_ULONG = 0x53
 PROPERTIES, APPLICATION_PROPERTIES = 0x73, 0x74
@@ -53,11 +53,11 @@ def value_text(value: Any) -> str:
     if isinstance(value, Raw):
         return "(encoded)"
     if isinstance(value, bytes):
-        return "b" + _quoted(value[:MOST_TEXT].decode("ascii", "backslashreplace"), len(value))
+        return "b" + _quoted(value[:MAX_TEXT].decode("ascii", "backslashreplace"), len(value))
     if isinstance(value, Symbol):
-        return f":{_quoted(value[:MOST_TEXT], len(value))}"
+        return f":{_quoted(value[:MAX_TEXT], len(value))}"
     if isinstance(value, str):
-        return _quoted(value[:MOST_TEXT], len(value))
+        return _quoted(value[:MAX_TEXT], len(value))
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{value_text(k)}={value_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -70,7 +70,7 @@ def value_text(value: Any) -> str:
 
 
 def _quoted(text: str, length: int) -> str:
-    return f'"{text}"' + ("…" if length > MOST_TEXT else "")
+    return f'"{text}"' + ("…" if length > MAX_TEXT else "")
 
 
 def message_text(head: bytes, start: int, components: Collection[str]) -> str:

@@ -22,7 +22,7 @@ from waymesh_schema.events import LogEvent
 ACCEPTS_AT_ONCE = 4
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 1.0
-MOST_OPENING = 1000
+MAX_OPENING = 1000
 
 
 class Listener:
@@ -46,7 +46,7 @@ class Listener:
         self._loop = loop
         self._accepted = accepted
         self._log = log
-        most = int(attrs.get("maxOpeningConnections") or MOST_OPENING)
+        most = int(attrs.get("maxOpeningConnections") or MAX_OPENING)
         event = Event(LogEvent.LIMIT_REACHED, {"listener": self.name}, {"limit": "maxOpeningConnections"})
         self.opening = Opening(most, lambda level, text: log(level, f"{self}: {text}", event))
         self._sockets = open_listening(f"listener {self.name}", attrs)

@@ -26,7 +26,7 @@ from waymesh_schema.text import one_line
 
 RING_LINES = 4096
 """Recent lines that are kept by default; see logBufferLines of the router entity."""
-MOST_CHARACTERS = 16_384
+MAX_CHARACTERS = 16_384
 """Maximum length of a text; longer ones are truncated."""
 SERIOUS = frozenset(LOG_LEVELS[LOG_LEVELS.index("warning") :])
 _BUILT_IN: Mapping[str, Any] = {
@@ -184,7 +184,7 @@ class Log:
             return
         self._counts[module, level] += 1
         file, number = _source(depth)
-        whole = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + "…"
+        whole = text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "…"
         text = without_event(one_line(whole))
         entry = LogLine(
             module, level, text if event is None else text + event.suffix, file, number, int(now.timestamp())

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from waymesh_router.runtime.log import Sink, open_sink
 from waymesh_router.runtime.log_rotation import Rotation
 
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 """Maximum number of lines that wait for a slow output; further ones are dropped."""
 END_S = 2.0
 """Time limit for a slow output when the process ends."""
@@ -46,7 +46,7 @@ class QueuedSink:
 
     def write(self, level: str, line: str) -> None:
         """Queue a line. Raises OSError for a dropped line, and once for each line that could not be written."""
-        if self._queue.qsize() >= MOST_WAITING:
+        if self._queue.qsize() >= MAX_WAITING:
             raise OSError("too many lines are waiting to be written")
         self._queue.put((level, line))
         if self._failed:

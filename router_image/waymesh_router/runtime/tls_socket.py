@@ -12,7 +12,7 @@ RECORD_HEADER = 5
 """Bytes of a record's header: type, version, and length of the rest."""
 RECORDS_PER_READ = 64
 """Maximum number of records without data in one read: about 1 ms of key updates."""
-MOST_WITHOUT_DATA = 1024
+MAX_WITHOUT_DATA = 1024
 """Maximum number of consecutive records without data: a normal peer seldom sends session tickets or key updates."""
 MAX_UNSENT = 65536
 """Maximum number of unsent bytes that OpenSSL produced, for a peer that sends but does not read."""
@@ -62,7 +62,7 @@ class TlsSocket:
             except ssl.SSLWantReadError:
                 self._answer()
                 self._receive()
-                if self._without_data > MOST_WITHOUT_DATA:
+                if self._without_data > MAX_WITHOUT_DATA:
                     raise OSError(errno.EPROTO, "too many TLS records without data") from None
             except ssl.SSLEOFError:
                 return 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.log import Log
     from waymesh_router.runtime.loop import Loop
 
-MOST_DELIVERIES = 10_000
+MAX_DELIVERIES = 10_000
 """Maximum number of multi-frame deliveries that a tap stores, to distinguish their later frames from new messages."""
 _IN, _OUT = "<-", "->"
 
@@ -86,7 +86,7 @@ class Tap:
         first = key not in self._unfinished and transfer.delivery_tag is not None
         if not transfer.more or transfer.aborted:
             self._unfinished.discard(key)
-        elif len(self._unfinished) < MOST_DELIVERIES:
+        elif len(self._unfinished) < MAX_DELIVERIES:
             self._unfinished.add(key)
         if first and not transfer.aborted:
             verb = "Received" if way == _IN else "Sent"

@@ -16,7 +16,7 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 
 REJECTED, RELEASED = 0x25, 0x26
-MOST_KEPT = 1024
+MAX_KEPT = 1024
 """Bytes that a link may keep of a message."""
 
 
@@ -194,7 +194,7 @@ def test_what_is_long_is_not_kept_on_the_link(hub: Hub, what: str) -> None:
     kept = [link.seen_section, link.seen_to]
     if link.seen_annotations is not None:
         kept += [link.seen_annotations.client, link.seen_annotations.transit]
-    assert max(map(len, kept)) <= MOST_KEPT
+    assert max(map(len, kept)) <= MAX_KEPT
 
 
 def test_long_annotations_from_another_router_are_not_kept(hub: Hub) -> None:
@@ -207,7 +207,7 @@ def test_long_annotations_from_another_router_are_not_kept(hub: Hub) -> None:
         other.send(frames.transfer(number, message, handle=3, settled=True))
     assert bodies(receiver) == 2
     cache = core_of(hub).forwarder.message_address.cache
-    assert [len(data) <= MOST_KEPT for data in cache] == [True]
+    assert [len(data) <= MAX_KEPT for data in cache] == [True]
 
 
 def test_annotations_that_are_read_cost_budget_so_that_other_connections_are_served(hub: Hub) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from waymesh_router.mesh_log import MOST_ITEMS, MeshLog
+from waymesh_router.mesh_log import MAX_ITEMS, MeshLog
 from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileFlush, SendAll, SendHello, SendTo
 
 pytestmark = pytest.mark.engine_independent
@@ -77,7 +77,7 @@ def test_long_tables_are_cut() -> None:
     log, lines = made(("ROUTER_MA", "trace"))
     log.received(3, "MAU", {"id": "B", "exist": [f"M0a{n}" for n in range(100_000)]})
     assert lines[0].startswith("ROUTER_MA trace [C3] RCVD: MAU(id=B exist=[M0a0, M0a1, ")
-    assert lines[0].endswith(f"M0a99, {100_000 - MOST_ITEMS} more])")
+    assert lines[0].endswith(f"M0a99, {100_000 - MAX_ITEMS} more])")
 
 
 def test_messages_of_unknown_kinds_and_contents_do_no_harm() -> None:

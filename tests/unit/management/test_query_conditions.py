@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.management.fake_router import NODE, NOW, Bench
 from waymesh_amqp.message import Message
 from waymesh_router.management.adapters import TableEntities
-from waymesh_router.management.conditions import MOST_NESTED, like
+from waymesh_router.management.conditions import MAX_NESTED, like
 from waymesh_schema.entities import entity_type
 
 pytestmark = pytest.mark.engine_independent
@@ -137,7 +137,7 @@ def test_secrets_cannot_be_guessed(bench: Bench) -> None:
         ({"where": "identity IN ()"}, "a value is expected"),
         ({"where": "identity = 'open"}, "cannot read \"'open\""),
         ({"where": "identity = 'x'; DROP"}, "cannot read"),
-        ({"where": "(" * MOST_NESTED + "identity = '1'" + ")" * MOST_NESTED}, "levels"),
+        ({"where": "(" * MAX_NESTED + "identity = '1'" + ")" * MAX_NESTED}, "levels"),
         ({"where": "identity = '" + "x" * 1000 + "'"}, "characters"),
         ({"where": 5}, "must be a string"),
         ({"orderBy": "flavour"}, "flavour"),

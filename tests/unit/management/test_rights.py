@@ -13,8 +13,8 @@ from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.events import Event
 from waymesh_router.management.look_ups import KnownNames, LookUps
-from waymesh_router.management.request import MOST_VALUES, READ_OPERATIONS
-from waymesh_router.management.rights import MOST_PASSED_ON, Rights
+from waymesh_router.management.request import MAX_VALUES, READ_OPERATIONS
+from waymesh_router.management.rights import MAX_FORWARDED_BYTES, Rights
 from waymesh_router.management.service import ManagementService
 
 pytestmark = pytest.mark.engine_independent
@@ -171,7 +171,7 @@ def test_two_requests_in_one_message_are_none(desk: Desk) -> None:
 
 
 def test_a_large_request_is_not_passed_on(desk: Desk) -> None:
-    desk.ask({"operation": "QUERY", "pad": "x" * MOST_PASSED_ON}, to=OTHER)
+    desk.ask({"operation": "QUERY", "pad": "x" * MAX_FORWARDED_BYTES}, to=OTHER)
     assert desk.status() == 400
 
 
@@ -196,27 +196,27 @@ def test_writers_and_other_routers_are_not_checked(desk: Desk, right: int, kind:
 @pytest.mark.parametrize("kind", [ENDPOINT, DATA])
 def test_a_request_of_very_many_values_is_refused_before_they_are_decoded(desk: Desk, right: int, kind: int) -> None:
     operation = {"operation": "QUERY", **NODE}
-    most = MOST_VALUES - 100
+    most = MAX_VALUES - 100
     desk.ask(operation, {"attributeNames": ["id"], "more": [None] * most}, right=right, kind=kind)
     assert desk.status() == 200
     desk.sent.clear()
-    desk.ask(operation, {"attributeNames": ["id"], "more": [None] * MOST_VALUES}, right=right, kind=kind)
+    desk.ask(operation, {"attributeNames": ["id"], "more": [None] * MAX_VALUES}, right=right, kind=kind)
     ((address, reply),) = desk.sent
     assert (address, reply.correlation_id, reply.application_properties) == (
         REPLIES,
         "c1",
-        {"statusCode": 400, "statusDescription": f"the request has more than {MOST_VALUES} values"},
+        {"statusCode": 400, "statusDescription": f"the request has more than {MAX_VALUES} values"},
     )
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        encode_message(Message(message_id="m", body=[None] * MOST_VALUES)),
-        encode_message(Message(body=[None] * MOST_VALUES)),
-        b"\x00\x53\x73" + encode([None] * MOST_VALUES),
-        b"\x00\x53\x73\x40" + encode_message(Message(body=[None] * MOST_VALUES)),
-        *(b"\x00\x53\x72" + encode({"k": [None] * MOST_VALUES}) + b"\x00\x53\x73\xd0"[:size] for size in (1, 3, 4)),
+        encode_message(Message(message_id="m", body=[None] * MAX_VALUES)),
+        encode_message(Message(body=[None] * MAX_VALUES)),
+        b"\x00\x53\x73" + encode([None] * MAX_VALUES),
+        b"\x00\x53\x73\x40" + encode_message(Message(body=[None] * MAX_VALUES)),
+        *(b"\x00\x53\x72" + encode({"k": [None] * MAX_VALUES}) + b"\x00\x53\x73\xd0"[:size] for size in (1, 3, 4)),
     ],
     ids=["no reply-to", "no properties", "in the properties", "null as properties", "cut 1", "cut 3", "cut 4"],
 )

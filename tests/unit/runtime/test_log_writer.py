@@ -56,7 +56,7 @@ def test_lines_are_written_later_and_in_order() -> None:
 
 
 def test_lines_beyond_the_limit_are_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_writer, "MOST_WAITING", 3)
+    monkeypatch.setattr(log_writer, "MAX_WAITING", 3)
     slow = SlowSink()
     sink = QueuedSink(slow)
     sink.write("info", "0")

@@ -13,7 +13,7 @@ from tests.unit.runtime.fakes import FakeConnection, FakeRouter, running
 from tests.unit.runtime.test_connection_io_end import RecordingOwner, joined
 from waymesh_router.host import Peer
 from waymesh_router.runtime import host
-from waymesh_router.runtime.connection_io import BUFFER_BYTES, MOST_UNSENT, ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.connection_io import BUFFER_BYTES, MAX_UNSENT, ConnectionIO, ReceiveBuffer
 
 LINE = b"x" * 1023 + b"\n"
 TOTAL = 64 << 20
@@ -79,7 +79,7 @@ def test_nothing_is_read_from_a_client_that_does_not_read() -> None:
     scene = Scene(limited=True)
     fill(scene)
     assert scene.owner.mask == select.EPOLLOUT
-    assert MOST_UNSENT < scene.unsent() <= MOST_UNSENT + BUFFER_BYTES
+    assert MAX_UNSENT < scene.unsent() <= MAX_UNSENT + BUFFER_BYTES
     assert scene.conn.unread
     scene.close()
 
@@ -113,7 +113,7 @@ def test_its_reset_is_noticed() -> None:
 
 def test_other_peers_are_read_without_this_limit() -> None:
     scene = Scene(limited=False)
-    while scene.unsent() <= MOST_UNSENT + BUFFER_BYTES:
+    while scene.unsent() <= MAX_UNSENT + BUFFER_BYTES:
         scene.say()
         scene.step()
     assert scene.owner.mask == select.EPOLLIN | select.EPOLLOUT
@@ -126,7 +126,7 @@ def test_the_limit_is_for_clients(role: str) -> None:
     with running() as one, socket.create_connection(("127.0.0.1", one.listen(role=role))) as client:
         wait_until(lambda: one.router.connections, what="a connection")
         _, conn = one.router.connections[0]
-        one.call(conn.say, b"x" * (MOST_UNSENT + (32 << 20)))
+        one.call(conn.say, b"x" * (MAX_UNSENT + (32 << 20)))
         one.call(lambda: None)  # the turn with the write is over
         assert one.call(lambda: conn.unread) == (role == "normal")
         client.close()

@@ -9,7 +9,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 from wsproto.frame_protocol import CloseReason
 
-from waymesh_router.runtime.http.web_socket import MOST_IDLE_FRAMES, WebSocketStream
+from waymesh_router.runtime.http.web_socket import MAX_IDLE_FRAMES, WebSocketStream
 
 pytestmark = pytest.mark.engine_independent
 
@@ -91,8 +91,8 @@ LONG_PING = b"\x89\xfe\0\x7e\0\0\0\0" + bytes(126)
         (UNKNOWN, CloseReason.PROTOCOL_ERROR),
         (CONTINUATION, CloseReason.PROTOCOL_ERROR),
         (LONG_PING, CloseReason.PROTOCOL_ERROR),
-        (client().send(Pong()) * (MOST_IDLE_FRAMES + 1), CloseReason.POLICY_VIOLATION),
-        (client().send(BytesMessage(data=b"")) * (MOST_IDLE_FRAMES + 1), CloseReason.POLICY_VIOLATION),
+        (client().send(Pong()) * (MAX_IDLE_FRAMES + 1), CloseReason.POLICY_VIOLATION),
+        (client().send(BytesMessage(data=b"")) * (MAX_IDLE_FRAMES + 1), CloseReason.POLICY_VIOLATION),
     ],
     ids=["text", "empty text", "unmasked", "compressed", "unknown", "continuation", "long ping", "pongs", "empty"],
 )

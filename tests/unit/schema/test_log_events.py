@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_router.events import Event
-from waymesh_router.line_limit import MOST_LINES, WINDOW_S
+from waymesh_router.line_limit import MAX_LINES, WINDOW_S
 from waymesh_router.runtime.log import Log
 from waymesh_schema.events import LOG_EVENTS, RECORD_EVENTS, LogEvent, log_table, record_table
 from waymesh_schema.telemetry import KINDS
@@ -112,14 +112,14 @@ def test_in_json_the_fields_are_members(log: Lines) -> None:
 
 
 def test_a_host_can_provoke_a_limited_number_of_lines(log: Lines) -> None:
-    for number in range(MOST_LINES + 50):
+    for number in range(MAX_LINES + 50):
         for host in ("10.0.0.7", "[fe80::1]"):
             denied = Event(LogEvent.AUTHENTICATION_FAILED, {"host": f"{host}:{number}"})
             log.log.write("SERVER", "warning", "failed", denied)
             log.log.write("ROUTER_CORE", "info", "attached", Event(LogEvent.LINK_ATTACHED, WHO))
-    assert sum("failed" in line for _, line in log.lines) == 2 * MOST_LINES
-    assert sum("attached" in line for _, line in log.lines) == 2 * (MOST_LINES + 50)
-    assert log.log.stats("SERVER")["warningCount"] == 2 * MOST_LINES
+    assert sum("failed" in line for _, line in log.lines) == 2 * MAX_LINES
+    assert sum("attached" in line for _, line in log.lines) == 2 * (MAX_LINES + 50)
+    assert log.log.stats("SERVER")["warningCount"] == 2 * MAX_LINES
     log.lines.clear()
     log.log.poll()
     assert log.lines == []
@@ -130,7 +130,7 @@ def test_a_host_can_provoke_a_limited_number_of_lines(log: Lines) -> None:
 
 
 def test_the_end_of_the_log_tells_what_was_left_out(log: Lines) -> None:
-    for _ in range(MOST_LINES + 1):
+    for _ in range(MAX_LINES + 1):
         log.log.write("SERVER", "info", "a token is refused", Event(LogEvent.TOKEN_REFUSED))
     log.log.close()
     assert log.last() == "SERVER (warning) 1 more lines within 60 s were left out [event=log.left_out]"

@@ -27,7 +27,7 @@ BEYOND = LOCAL + "_edge"
 """At an edge router: everything that its interior router must deliver. Dispatch uses the same key."""
 OF_EDGES = "_edge/"
 """Prefix of the addresses of edge routers; the router's id follows."""
-_MOST_LAYERS = 8
+_MAX_LAYERS = 8
 _OF_ROUTERS = ("_local/", "_topo/", OF_EDGES)
 _PREFIX = {"in": "C", "out": "D"}
 _PATTERN = {"in": "E", "out": "F"}
@@ -77,11 +77,11 @@ def names_management(text: str) -> bool:
     """Whether an address text means the management agent of this router or of another one.
 
     Each router on the path removes a scheme or a slash from the beginning of the text. Therefore the check ignores all
-    of them. A text with more than `_MOST_LAYERS` of them counts as the address of an agent.
+    of them. A text with more than `_MAX_LAYERS` of them counts as the address of an agent.
     """
     if MANAGEMENT not in text:
         return False
-    for _ in range(_MOST_LAYERS):
+    for _ in range(_MAX_LAYERS):
         bare = bare_address(text)
         if bare == text:
             break

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.link_routing.relays import Relays
 
 CACHE_LIMIT = 4096
-MOST_KEPT = cython.declare(cython.Py_ssize_t, 1024)
+MAX_KEPT = cython.declare(cython.Py_ssize_t, 1024)
 """Maximum size in bytes of annotations, and of addresses of messages, that are kept for the next message: a client with
 32,768 links could otherwise fill the memory with one message on each."""
 TRUSTED_WORK = cython.declare(cython.int, 4)
@@ -73,7 +73,7 @@ class MessageAddress:
             return lk.seen_annotations
         data = to_bytes(transfer.data, head, rest)
         trusted: cython.bint = lk.kind != ENDPOINT or not lk.strip
-        kept: cython.bint = len(data) <= MOST_KEPT
+        kept: cython.bint = len(data) <= MAX_KEPT
         key = data if kept and trusted and lk.annotations is None and not lk.edge else None
         a = self.cache.get(key) if key is not None else None
         if a is None:
@@ -180,7 +180,7 @@ class MessageAddress:
         if lk.kind == ENDPOINT and (found is None or found.treatment == UNAVAILABLE):
             if self.addresses.unavailable(text):
                 return self.unavailable
-        if size > MOST_KEPT:
+        if size > MAX_KEPT:
             self.long_to = raw.decode()
             lk.seen_to, lk.seen_address = b"", None
         else:
@@ -201,6 +201,6 @@ class MessageAddress:
             return kept
         to = self.space_address(lk, lk.seen_to.decode())
         spaced: Annotations = addressed(annotations, to, self.stamp)
-        if len(annotations.client) <= MOST_KEPT:
+        if len(annotations.client) <= MAX_KEPT:
             lk.spaced = (annotations, lk.seen_to, spaced)
         return spaced

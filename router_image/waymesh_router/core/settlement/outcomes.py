@@ -28,13 +28,13 @@ MULTICAST_RANKS = {REJECTED_CODE: 4, ACCEPTED_CODE: 3, MODIFIED_CODE: 2, RELEASE
 """Precedence of outcomes if consumers of a multicast disagree: any rejected, else any accepted, else any modified."""
 
 
-MOST_STATE = 1024
+MAX_STATE = 1024
 """Maximum size of a delivery state that is kept with a delivery: no budget counts it."""
 
 
 def kept_state(state: bytes) -> bytes:
     """The state to keep until its delivery is settled: of a long one, the outcome without its error or annotations."""
-    if len(state) <= MOST_STATE:
+    if len(state) <= MAX_STATE:
         return state
     code = outcome_code(state)
     return bytes((0x00, 0x53, code, 0x45)) if is_final(code) else b""

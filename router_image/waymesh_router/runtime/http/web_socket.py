@@ -11,7 +11,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
-MOST_IDLE_FRAMES = 256
+MAX_IDLE_FRAMES = 256
 """Maximum number of pings, pongs and empty frames in one read: more would only cost the router CPU time."""
 
 
@@ -48,7 +48,7 @@ class WebSocketStream:
                 idle += 1
                 if isinstance(event, Ping):  # the last one is enough (RFC 6455, 5.5.3)
                     self.answers = bytes(self._socket.send(event.response()))
-                if idle > MOST_IDLE_FRAMES:
+                if idle > MAX_IDLE_FRAMES:
                     self._refuse(CloseReason.POLICY_VIOLATION, "too many frames without content")
             if self.over():
                 break
