@@ -181,7 +181,7 @@ class TlsProfile:
         self._limit_ciphers(context)
         self._load_certificate(context)
         self._load_authorities(context, use)
-        self._load_revocations(context, use)
+        self._load_revocations(context)
         return context
 
     def _limit_protocols(self, context: ssl.SSLContext) -> None:
@@ -239,7 +239,7 @@ class TlsProfile:
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
 
-    def _load_revocations(self, context: ssl.SSLContext, use: _Use) -> None:
+    def _load_revocations(self, context: ssl.SSLContext) -> None:
         path = self.attrs.get("crlFile")
         if not path:
             return
