@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from waymesh_amqp.codec_decode import decode
 from waymesh_amqp.codec_values import Described, Raw
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.fields import (
@@ -100,16 +99,6 @@ class Terminus:
         object.__setattr__(self, name, value)
         if name != "raw":
             object.__setattr__(self, "raw", b"")
-
-    @classmethod
-    def from_raw(cls, raw: bytes) -> Terminus:
-        """Decode an encoded terminus and keep its bytes. Raises DecodeError."""
-        value, after = decode(raw)
-        if after != len(raw):
-            raise DecodeError("bytes after the terminus", after)
-        terminus = terminus_of(value)
-        terminus.raw = bytes(raw)
-        return terminus
 
     def encode(self) -> bytes:
         """The bytes as received if nothing was assigned since, otherwise a new encoding."""
