@@ -106,26 +106,24 @@ ENTITY_ATTRIBUTES = (
 )
 
 
+def _type_of(kind: str | tuple[str, ...]) -> dict[str, Any]:
+    """The type of an attribute, for an enum with its values."""
+    return {"type": ENUM, "values": kind} if isinstance(kind, tuple) else {"type": kind}
+
+
 def setting(name: str, kind: str | tuple[str, ...], description: str, **flags: Any) -> Attribute:
     """An attribute that configuration may set; a tuple of values as `kind` makes an enum."""
-    values = kind if isinstance(kind, tuple) else None
-    return Attribute(
-        name, ENUM if isinstance(kind, tuple) else kind, create=True, description=description, values=values, **flags
-    )
+    return Attribute(name, create=True, description=description, **_type_of(kind), **flags)
 
 
 def changeable(name: str, kind: str | tuple[str, ...], description: str, **flags: Any) -> Attribute:
     """An attribute that only UPDATE may set."""
-    values = kind if isinstance(kind, tuple) else None
-    return Attribute(
-        name, ENUM if isinstance(kind, tuple) else kind, update=True, description=description, values=values, **flags
-    )
+    return Attribute(name, update=True, description=description, **_type_of(kind), **flags)
 
 
 def reported(name: str, kind: str | tuple[str, ...], description: str) -> Attribute:
     """An attribute that the router reports and that cannot be set."""
-    values = kind if isinstance(kind, tuple) else None
-    return Attribute(name, ENUM if isinstance(kind, tuple) else kind, description=description, values=values)
+    return Attribute(name, description=description, **_type_of(kind))
 
 
 def count(name: str, description: str) -> Attribute:
