@@ -18,7 +18,7 @@ _MAX_FORMS = 8
 def link_request(attach: Attach, router_id: str, management: bool) -> LinkRequest:
     """The parts of an attach that policy checks. `management`: whether the client may write to management agents."""
     receiver = bool(attach.role)
-    terminus = attach.source if receiver else attach.target
+    terminus = attach.remote_terminus
     if terminus is None or terminus.kind == "other":
         return LinkRequest(receiver, unnamed=True)
     if terminus.kind == "coordinator":
