@@ -54,13 +54,19 @@ def server_sasl(
 
     `secured`: by TLS; without it PLAIN needs allowInsecurePlain. `tokens`: None without TLS, or without tokenProfile.
     """
-    unwanted = set()
-    if attrs.get("authenticatePeer"):
-        unwanted.add("ANONYMOUS")
-    if not (secured or attrs.get("allowInsecurePlain")):
-        unwanted.add("PLAIN")
-    mechanisms = [name for name in mechanisms_of(attrs, SERVER_MECHANISMS) if name not in unwanted]
+    excluded = _excluded_mechanisms(attrs, secured)
+    mechanisms = [name for name in mechanisms_of(attrs, SERVER_MECHANISMS) if name not in excluded]
     return SaslServer(mechanisms, authenticator, external_user, tokens=tokens)
+
+
+def _excluded_mechanisms(attrs: Mapping[str, Any], secured: bool) -> set[str]:
+    """The mechanisms that a listener does not offer, although saslMechanisms may name them."""
+    excluded = set()
+    if attrs.get("authenticatePeer"):
+        excluded.add("ANONYMOUS")
+    if not (secured or attrs.get("allowInsecurePlain")):
+        excluded.add("PLAIN")
+    return excluded
 
 
 def login_warnings(
@@ -124,12 +130,8 @@ def relayed_sasl(
     EXTERNAL is never relayed: the service would see the router's certificate for every client.
     """
     local = SaslServer([name for name in mechanisms_of(attrs, OWN) if name in OWN], None, external_user, tokens=tokens)
-    unwanted = {"EXTERNAL"}
-    if attrs.get("authenticatePeer"):
-        unwanted.add("ANONYMOUS")
-    if not (secured or attrs.get("allowInsecurePlain")):
-        unwanted.add("PLAIN")
-    return RelayedServerExchange(service, local, mechanisms_of(attrs, ()) or None, unwanted)
+    refused = {"EXTERNAL", *_excluded_mechanisms(attrs, secured)}
+    return RelayedServerExchange(service, local, mechanisms_of(attrs, ()) or None, refused)
 
 
 def profiles_used(attrs: Mapping[str, Any]) -> list[str]:
