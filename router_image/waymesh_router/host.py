@@ -1,13 +1,12 @@
-"""The interface between a router and its host: peers of transports, and the services that the router needs."""
+"""The interface between a router and its host: the services that the router needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_amqp.connection import Connection
-from waymesh_router.certificate_expiry import PeerCertificate, Validity
+from waymesh_router.certificate_expiry import Validity
 from waymesh_router.events import Event
 from waymesh_router.failover import Target
 from waymesh_router.telemetry.exporter import Exporter
@@ -18,24 +17,6 @@ if TYPE_CHECKING:
     from waymesh_amqp.sasl import Authenticator, TokenChecker
     from waymesh_amqp.settings import ConnectionSettings
     from waymesh_router.policy.hosts import Addresses
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The peer of a transport. `host`: address and port as text; `tls_ssf`: strength in bits."""
-
-    host: str
-    tls: bool = False
-    tls_proto: str | None = None
-    tls_cipher: str | None = None
-    tls_ssf: int = 0
-    external_user: str | None = None
-    certificate: PeerCertificate | None = None
-
-    @property
-    def address(self) -> str:
-        """The numeric address, without port and zone."""
-        return self.host.rpartition(":")[0].partition("%")[0]
 
 
 class Tokens(Protocol):

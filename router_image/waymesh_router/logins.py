@@ -17,7 +17,8 @@ from waymesh_router.transports import PRODUCT, handshake_timeout_s
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.relayed import Service
-    from waymesh_router.host import Host, Peer
+    from waymesh_router.host import Host
+    from waymesh_router.peer import Peer
 
 SERVICE_FRAME = 65536
 """Maximum size in bytes of the frames of a service: large, because its open may contain the permissions of a client."""

@@ -260,7 +260,7 @@ class Mesh(ControlPlaneHooks):
     def _forward(self, router_id: str, message: bytes) -> None:
         node = self.core.nodes.get(router_id)
         neighbour = node.neighbour() if node is not None else None
-        if neighbour is not None:
+        if neighbour is not None and neighbour.connection is not None:
             self._send_control(neighbour.connection, message)
 
     def _flood(self, message: bytes, ingress: str, trace: tuple[str, ...]) -> None:
@@ -269,7 +269,7 @@ class Mesh(ControlPlaneHooks):
         if tree is None:
             tree = self._trees[ingress] = self._tree(ingress)
         for neighbour in tree:
-            if neighbour.id not in trace:
+            if neighbour.id not in trace and neighbour.connection is not None:
                 self._send_control(neighbour.connection, message)
 
     def _tree(self, ingress: str) -> list[Node]:

@@ -28,7 +28,7 @@ from waymesh_router.core.unsettled import is_expensive_to_count
 from waymesh_router.drain import DRAINING, NONE, Drain
 from waymesh_router.event_log import EventLog
 from waymesh_router.failover import server_list, targets_of
-from waymesh_router.host import Host, Peer
+from waymesh_router.host import Host
 from waymesh_router.login_expiry import LoginExpiry
 from waymesh_router.logins import Logins
 from waymesh_router.management.assembly import build_agent
@@ -38,6 +38,7 @@ from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
 from waymesh_router.own_certificates import OwnCertificates
+from waymesh_router.peer import Peer
 from waymesh_router.peers import check_connector, check_listener, check_unused, connector_warnings, mechanisms_of
 from waymesh_router.readiness import Readiness
 from waymesh_router.routing.engine import RoutingEngine

@@ -17,7 +17,7 @@ from waymesh_router.core.kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MAN
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.failover import server_list
-from waymesh_router.host import Peer
+from waymesh_router.peer import Peer
 
 PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1

@@ -15,7 +15,7 @@ from tests.kit.frames import Seen, read_frames
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router import host
+from waymesh_router import peer
 from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
@@ -76,7 +76,7 @@ class Hub:
         settings = settings or ConnectionSettings("engine")
         if isinstance(self.handler, Core):
             known = RouterConnection(settings, self.handler, self.now)
-            known.peer = host.Peer("peer")
+            known.peer = peer.Peer("peer")
             known.management = WRITE_MANAGEMENT
             self.handler.connection_table.add(known)
             conn: Connection = known

@@ -79,8 +79,9 @@ CLOSED: Final = ClosedAccess()
 class Permit(Protocol):
     """The policy for one link that a client attached."""
 
-    user_ids: Set[bytes]
-    """The encoded values of user-id that the link's messages may have."""
+    @property
+    def user_ids(self) -> Set[bytes]:
+        """The encoded values of user-id that the link's messages may have."""
 
     def may_send_to(self, text: str) -> bool:
         """Whether a message of an anonymous sender may have this address."""

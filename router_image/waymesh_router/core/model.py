@@ -13,16 +13,24 @@ from waymesh_amqp.link import Link
 from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.handler import Handler
     from waymesh_amqp.session import Session
     from waymesh_amqp.settings import ConnectionSettings
+    from waymesh_router.core.access import Access, Permit
+    from waymesh_router.core.delivery_sampling import Sample
+    from waymesh_router.core.edge.edges import Edge
     from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.forwarding.section_order import SectionOrder
+    from waymesh_router.core.link_routing.candidates import UpstreamLink
+    from waymesh_router.peer import Peer
 
 MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
 """A `PendingQueue` is compacted when more than this number of items, and more than half of them, have left."""
+UNSET: Any = None
+"""Of attributes that their creator sets at once, or that are only read if another one says that they are set."""
 
 
 class RouterConnection(Connection):
@@ -37,7 +45,7 @@ class RouterConnection(Connection):
         self.multi_tenant = False  # its addresses are those of a tenant
         self.tenant = ""  # the name of the tenant, known since the open
         self.management_files = False  # its management requests may refer to files on the router's machine
-        self.peer: Any = None
+        self.peer: Peer = UNSET
         self.cost = 1
         self.strip_in = True
         self.strip_out = True
@@ -57,9 +65,9 @@ class RouterConnection(Connection):
         self.no_local = False
         self.policy_vhost = ""  # policyVhost of its listener
         self.for_managers = False  # its listener has management: write
-        self.access: Any = None  # Access or None: what policy allows this client, see access.py
+        self.access: Access | None = None  # what policy allows this client
         self.uplink = False  # connects this edge router to an interior router
-        self.edge_router: Any = None  # Edge or None: the peer is an edge router, see edge/edges.py
+        self.edge_router: Edge | None = None  # the peer is an edge router
         Connection.__init__(self, settings, handler, now)
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
@@ -85,31 +93,31 @@ class RouterLink(Link):
         self.checks_targets = False  # anonymous sender that policy allows to send to some addresses only
         self.checks_user = False  # policy only allows messages with the client's own user-id
         self.checks_messages = False  # policy checks each message: one of these checks, or a dry run
-        self.section_order: Any = None  # SectionOrder or None: of the incoming message, if it is checked
-        self.permit: Any = None  # Permit or None: what policy allowed a client's link, see access.py
+        self.section_order: SectionOrder | None = None  # of the incoming message, if it is checked
+        self.permit: Permit = UNSET  # what policy allowed a client's link; None: policy does not apply to it
         self.of_tenant = False  # anonymous sender in the address space of a tenant
-        self.spaced: Any = None  # the annotations for the address space, see message_address.py
+        self.spaced: tuple[Annotations, bytes, Annotations] | None = None  # see MessageAddress.annotations_in_space
         self.strip = True  # remove router annotations, in the direction of the link
         self.annotations: Annotations | None = None  # incoming: for messages without annotations
         self.seen_section = b""
         self.seen_annotations: Annotations | None = None
         self.seen_to = b""
         self.seen_address: Address | None = None
-        self.head: Any = None  # bytearray or None; like `stream` and `queued`, callers know when it is set
+        self.head: bytearray | None = None  # incomplete sections of the message that arrives
         self.head_due = 0
-        self.stream: Any = None  # RouterLink or None: consumer of the delivery that arrives
-        self.queued: Any = None  # Queued or None: record of the delivery that arrives
+        self.stream: RouterLink | None = None  # consumer of the delivery that arrives
+        self.queued: Queued | None = None  # record of the delivery that arrives
         self.stream_delivery: Delivery | None = None
         self.discard = False  # ignore the remaining frames of the delivery that arrives
         self.feeder: RouterLink | None = None  # outgoing: source of the delivery in progress
         self.queue: deque[Any] | None = None  # waiting for credit: Branch; on a link route Queued
-        self.partner: Any = None  # RouterLink or None: the other side of a routed link
-        self.route: Any = None  # UpstreamLink of a routed link toward the container
+        self.partner: RouterLink | None = None  # the other side of a routed link
+        self.route: UpstreamLink | None = None  # of a routed link toward the container
         self.held = 0  # on a link route: bytes of the deliveries in `queue`
         self.kept = 0  # incoming: bytes of its deliveries that wait
         self.full = False  # `kept` is over its limit, see budget.py
         self.braked = False  # its session is held because of that
-        self.client: Any = None  # str or None: container-id for the no-local filter, see link_routing/no_local.py
+        self.client: str | None = None  # container-id for the no-local filter, see link_routing/no_local.py
         self.stored = False  # returns messages from a fallback destination
         self.retiring = False  # takes no more messages
         self.container = False  # the peer is a route-container
@@ -143,7 +151,7 @@ class Node:
     def __init__(self, router_id: str) -> None:
         self.id = router_id
         self.cost = 1
-        self.connection: Any = None  # RouterConnection or None; set if `neighbour` returns the node
+        self.connection: RouterConnection | None = None
         self.next_hop: Node | None = None
         self.valid_origins: Container[str] = frozenset()
         self.address: Address | None = None
@@ -160,7 +168,7 @@ class Target:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.link: Any = None  # RouterLink or None: at an edge router, the uplink's sender for the address
+        self.link: RouterLink | None = None  # at an edge router, the uplink's sender for the address
         self.outstanding = 0
 
 
@@ -171,20 +179,21 @@ class Address:
         self.key = key
         self.treatment = treatment
         self.priority = -1
-        self.config: Any = None
+        self.config: Mapping[str, Any] | None = None
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
         self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
         self.prioritized = False  # a local consumer has a priority other than 0
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
-        self.subscriber: Any = None  # takes messages to the router itself, see own_messages.py
+        # takes messages to the router itself, see own_messages.py
+        self.subscriber: Callable[[Any, RouterLink], object] | None = None
         self.exchange = False  # the subscriber is an exchange
         self.turn = 0
         self.pending: PendingQueue | None = None
         self.local_key = ""
-        self.fallback: Any = None  # Address or None: for messages without a reachable consumer
-        self.primary: Any = None  # Address or None: the address whose fallback this is
+        self.fallback: Address | None = None  # for messages without a reachable consumer
+        self.primary: Address | None = None  # the address whose fallback this is
         self.dead = False
         self.ingress = 0
         self.egress = 0
@@ -273,11 +282,11 @@ class PendingQueue:
 class Queued:
     """The record of a delivery that waits for a consumer, has several consumers, or is for the router itself."""
 
-    def __init__(self, link: RouterLink | None, annotations: Any) -> None:
+    def __init__(self, link: RouterLink | None, annotations: Annotations | None) -> None:
         self.link = link
-        self.annotations = annotations
-        self.address: Any = None  # Address, set by the creator of the record
-        self.delivery: Any = None  # Delivery; None: settled
+        self.annotations: Annotations = annotations  # type: ignore[assignment]  # None on a link route: not read there
+        self.address: Address = UNSET
+        self.delivery: Delivery | None = None  # None: settled
         self.group: Group | None = None
         self.did = 0
         self.settled = True
@@ -297,7 +306,7 @@ class Queued:
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
-        self.sample: Any = None  # Sample or None
+        self.sample: Sample | None = None
 
     def payload(self) -> bytes:
         """All bytes that have arrived, without message-annotations."""
@@ -324,12 +333,12 @@ class Queued:
         self.later = None
 
 
-def make_queued(link: RouterLink | None, annotations: Any) -> Queued:
+def make_queued(link: RouterLink | None, annotations: Annotations | None) -> Queued:
     """Like `Queued(link, annotations)`; compiled code takes it from a free list without a call of `__init__`."""
     if cython.compiled:
         q: Queued = Queued.__new__(Queued)
         q.link = link
-        q.annotations = annotations
+        q.annotations = annotations  # type: ignore[assignment]  # as in `Queued`
         q.settled = True
         q.priority = DEFAULT_PRIORITY
         q.state = b""

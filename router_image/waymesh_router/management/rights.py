@@ -97,9 +97,10 @@ class Rights:
 
     def _check_admin_status(self, request: Request, conn: RouterConnection) -> None:
         """Raise ManagementError 403 if the request updates adminStatus and policy does not allow it."""
-        if request.operation != "UPDATE" or ADMIN_STATUS not in request.body or conn.access.may_update_admin_status():
+        access = conn.access
+        if request.operation != "UPDATE" or ADMIN_STATUS not in request.body or access is None:
             return
-        if conn.access.only_would_deny("adminStatus: allowAdminStatusUpdate is no"):
+        if access.may_update_admin_status() or access.only_would_deny("adminStatus: allowAdminStatusUpdate is no"):
             return
         text = "adminStatus: policy does not allow this client to change it"
         about = f"user={conn.user} host={conn.peer.host}: {text}"

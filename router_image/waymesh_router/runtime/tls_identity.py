@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from waymesh_router.certificate_expiry import PeerCertificate, Validity
-from waymesh_router.host import Peer
+from waymesh_router.peer import Peer
 from waymesh_router.runtime.errors import ProfileError
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 

@@ -17,7 +17,7 @@ from waymesh_amqp.relayed import Service
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.certificate_expiry import Validity
 from waymesh_router.events import Event
-from waymesh_router.host import Peer
+from waymesh_router.peer import Peer
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.retries import Retries
 from waymesh_router.router import Router

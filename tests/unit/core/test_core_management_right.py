@@ -11,7 +11,7 @@ from waymesh_amqp.states import ConnectionState
 from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
-from waymesh_router.host import Peer
+from waymesh_router.peer import Peer
 from waymesh_router.transports import new_connection
 
 

@@ -16,7 +16,7 @@ from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.event_log import EventLog
 from waymesh_router.events import Event
-from waymesh_router.host import Peer
+from waymesh_router.peer import Peer
 
 USERS = UserFile.parse(make_line("alice", "right", "plain"))
 FAILED = ErrorInfo(UNAUTHORIZED_ACCESS, "SASL PLAIN authentication failed")

@@ -26,6 +26,7 @@ from waymesh_router.core.model import Address, Node, RouterConnection, RouterLin
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.look_ups import KnownNames, LookUpNeeded
+from waymesh_router.peer import Peer
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.entities import entity_type
@@ -44,9 +45,8 @@ COUNTERS = (*OUTCOMES, "ingress", "egress", "transit", "from_containers", "to_co
 """Counters of the core; the first is 1, the second 2, and so on."""
 
 
-def peer(host: str = "127.0.0.1:40001", **tls: Any) -> SimpleNamespace:
-    values = {"tls": False, "tls_proto": None, "tls_cipher": None, "tls_ssf": 0, "external_user": None}
-    return SimpleNamespace(host=host, **{**values, **tls})
+def peer(host: str = "127.0.0.1:40001", **tls: Any) -> Peer:
+    return Peer(host, **tls)
 
 
 class StubCore:

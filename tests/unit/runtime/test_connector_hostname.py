@@ -10,7 +10,7 @@ import pytest
 
 from waymesh_amqp.connection import Connection
 from waymesh_router.events import Event
-from waymesh_router.host import Peer
+from waymesh_router.peer import Peer
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_json

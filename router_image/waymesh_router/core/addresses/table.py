@@ -94,7 +94,7 @@ class AddressTable:
     def remove_fallback(self, address: Address) -> None:
         """Remove the fallback of the address."""
         fallback, address.fallback = address.fallback, None
-        if fallback.primary is address:
+        if fallback is not None and fallback.primary is address:
             fallback.primary = None
             self.drop_if_unused(fallback)
 

@@ -111,9 +111,10 @@ class Edges:
             return
         self._check_at = now + CHECK_S
         for conn in list(self.connections.values()):
-            heard = conn.edge_router.heard_at
+            edge = _edge(conn)
+            heard = edge.heard_at
             if heard is not None and now - heard > messages.HEARTBEAT_MAX_AGE_S and not conn.over:
-                text = f"edge router {conn.edge_router.id} sends no heartbeats"
+                text = f"edge router {edge.id} sends no heartbeats"
                 self._context.log("ROUTER", "warning", f"[C{conn.id}] {text}")
                 conn.eof(text)
 
@@ -135,7 +136,7 @@ class Edges:
     def _serve(self, conn: RouterConnection, lk: RouterLink, attach: Attach, text: str) -> None:
         lk.strip = False
         if text == TRACKING_ADDRESS:
-            conn.edge_router.tracking = lk
+            _edge(conn).tracking = lk
             lk.accept(attach, attach.source, attach.target)
             self._tell_again(conn)
             return
@@ -146,7 +147,7 @@ class Edges:
 
     def _take_downlink(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """The edge router attaches the link for its messages: this is its active connection."""
-        edge: Edge = conn.edge_router
+        edge = _edge(conn)
         if attach.source is None or attach.source.address != edge.id:
             raise Refusal(NOT_ALLOWED, f"the source of this link must have the address {edge.id}")
         known = self._addresses.by_key.get(EDGE + edge.id)
@@ -169,8 +170,8 @@ class Edges:
         if older is conn:
             raise Refusal(NOT_ALLOWED, "the edge router has a link for its messages already")
         if older.user != conn.user:
-            raise Refusal(NOT_ALLOWED, f"another user is connected as edge router {conn.edge_router.id}")
-        text = f"edge router {conn.edge_router.id} has the newer connection C{conn.id}"
+            raise Refusal(NOT_ALLOWED, f"another user is connected as edge router {_edge(conn).id}")
+        text = f"edge router {_edge(conn).id} has the newer connection C{conn.id}"
         self._context.log("ROUTER", "warning", f"[C{older.id}] {text}")
         self._endpoint_links.retire(before)
         self.closed(older)
@@ -180,7 +181,7 @@ class Edges:
         """A link has ended; does nothing for links of other peers."""
         if conn.edge_router is None:
             return
-        edge: Edge = conn.edge_router
+        edge = _edge(conn)
         if lk is edge.tracking:
             edge.tracking = None
         elif lk is edge.downlink:
@@ -217,7 +218,7 @@ class Edges:
     def _tell(self, address: Address, lk: RouterLink) -> None:
         """Tell an edge router whether an address has consumers elsewhere, unless it knows already."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        tracking = conn.edge_router.tracking
+        tracking = _edge(conn).tracking
         reachable = _has_consumer_beyond(address, conn)
         if tracking is None or not tracking.attached or lk.known_elsewhere == reachable or conn.over:
             return
@@ -257,7 +258,7 @@ class Edges:
         except DecodeError:
             return
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
-        conn.edge_router.heard_at = self._context.now
+        _edge(conn).heard_at = self._context.now
 
 
 def _has_consumer_beyond(address: Address, conn: RouterConnection) -> bool:
@@ -265,6 +266,12 @@ def _has_consumer_beyond(address: Address, conn: RouterConnection) -> bool:
     if address.exchange or address.directed():
         return True
     return any(consumer.connection is not conn for consumer in address.consumers)
+
+
+def _edge(conn: RouterConnection) -> Edge:
+    """The edge router at the other end of a connection, which `Edges.recognize` has found."""
+    assert conn.edge_router is not None
+    return conn.edge_router
 
 
 def _service(text: str, subscriber: Callable[[bytes, RouterLink], None] | None) -> Address:

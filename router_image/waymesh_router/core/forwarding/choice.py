@@ -260,7 +260,7 @@ class ConsumerChoice:
         if not address.targets:
             return address.consumers
         outs: list[RouterLink] = list(address.consumers)
-        seen: list[RouterConnection] = []
+        seen: list[RouterConnection | None] = []
         for t in address.targets.values():
             target = t
             neighbour = target.node.neighbour()

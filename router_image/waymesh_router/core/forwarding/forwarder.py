@@ -277,7 +277,7 @@ class Forwarder:
     def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """Append to an incomplete head. It is scanned again when its section is complete, or, if the end is unknown,
         when the head has doubled, which keeps the work linear."""
-        head: bytearray = lk.head
+        head: bytearray = lk.head  # type: ignore[assignment]
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         head += transfer.payload()
         conn.heads += transfer.end - transfer.start

@@ -123,7 +123,7 @@ class MessageAddress:
         if b[at] == NULL:  # most messages have none
             return False
         end: cython.Py_ssize_t = skip(b, at, transfer.end)
-        order: SectionOrder = lk.section_order
+        order: SectionOrder = lk.section_order  # type: ignore[assignment]
         if same(b, at, end, order.user):
             return False
         user = to_bytes(b, at, end)

@@ -119,7 +119,7 @@ class Multicast:
                 return
             q.group = Group(lk, q.did)
             q.group.delivery = q.delivery
-            q.delivery.group = q.group
+            q.delivery.group = q.group  # type: ignore[union-attr]  # `track_incoming` has made it
         q.branches = []
         q.unstarted = len(outs)
         for e in list(outs):

@@ -97,7 +97,7 @@ class PendingDeliveries:
             return
         for t in address.targets.values():
             neighbour = t.node.neighbour()
-            if neighbour is not None:
+            if neighbour is not None and neighbour.connection is not None:
                 neighbour.connection.waiting[address] = None
 
     # ---- outgoing

@@ -203,7 +203,7 @@ class QueuedSender:
         """Record the outgoing half of an unsettled delivery."""
         d: Delivery
         if branch is None:
-            d = q.delivery
+            d = q.delivery  # type: ignore[assignment]
         else:
             d = new_delivery()
             d.group = q.group

@@ -101,13 +101,13 @@ class RoutedAttaches:
         for candidate in candidates:
             try:
                 to_add = routing_address if candidate.conn.role == INTER_ROUTER else None
-                self._open_upstream(candidate, lk, attach, to_add)
+                route = self._open_upstream(candidate, lk, attach, to_add)
             except AmqpError as e:
                 too_long = e.condition == FRAME_SIZE_TOO_SMALL
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
             else:
                 if not to_router(conn):
-                    no_local.link_forwarded(conn, lk, taken)
+                    no_local.link_forwarded(conn, lk, route, taken)
                 return
         raise refusal
 
@@ -179,10 +179,10 @@ class RoutedAttaches:
             targets: Iterable[Target] = () if address is None else address.targets.values()
             for target in targets:
                 neighbour = target.node.neighbour()
-                if neighbour is not None and neighbour.connection is not conn:
-                    there = neighbour.connection
-                    cost = min(target.node.cost, remote.get(there.id, (target.node.cost,))[0])
-                    remote[there.id] = (cost, there, key)
+                next_hop = neighbour.connection if neighbour is not None else None
+                if next_hop is not None and next_hop is not conn:
+                    cost = min(target.node.cost, remote.get(next_hop.id, (target.node.cost,))[0])
+                    remote[next_hop.id] = (cost, next_hop, key)
         found = remote.values()
         for _, there, key in sorted(found, key=lambda f: (f[1].id not in used, f[0], self._loads.get(f[1].id, 0))):
             yield RouteCandidate(there, None, key)
@@ -191,7 +191,7 @@ class RoutedAttaches:
 
     def _open_upstream(
         self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, routing_address: str | None
-    ) -> None:
+    ) -> UpstreamLink:
         """Attach a link of this router in place of the peer's. Raises AmqpError."""
         conn: RouterConnection = lk.connection  # type: ignore[assignment]
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
@@ -202,13 +202,15 @@ class RoutedAttaches:
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1
         terminus = attach.remote_terminus
-        upstream.route = UpstreamLink(candidate.entity, candidate.key, terminus is not None and terminus.dynamic)
+        route = UpstreamLink(candidate.entity, candidate.key, terminus is not None and terminus.dynamic)
+        upstream.route = route
         if candidate.entity is not None:
             candidate.entity.links += 1
         for one, other in ((lk, upstream), (upstream, lk)):
             one.kind = ROUTED
             one.passing = True
             one.partner = other
+        return route
 
     def candidates(self, lk: RouterLink, attach: Attach) -> Iterable[RouteCandidate]:
         """Candidates for a link of the router itself, for messages of an anonymous sender, best first."""
@@ -221,22 +223,23 @@ class RoutedAttaches:
         lk = upstream.partner
         if lk is None:
             return
-        entity = None if upstream.route is None else upstream.route.entity
+        route = upstream.route
+        entity = None if route is None else route.entity
         answer = rewriting.backward_attach(attach, lk.name, entity)
         answer.handle = lk.handle
         if lk.is_sender:
             answer.initial_delivery_count = lk.delivery_count
-        if upstream.route is not None and upstream.route.dynamic:
-            self._node_made(upstream, rewriting.made_address(answer))
-        if upstream.route is not None and upstream.route.taken:
-            no_local.confirm_filters(answer, upstream.route.taken)
+        if route is not None and route.dynamic:
+            self._node_made(upstream, route, rewriting.made_address(answer))
+        if route is not None and route.taken:
+            no_local.confirm_filters(answer, route.taken)
         if lk.max_message_size and not lk.counts_sizes:
             answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
-        tenant = lk.connection.tenant
+        conn: RouterConnection = lk.connection  # type: ignore[assignment]
         if lk.is_sender:
-            answer.source = tenants.as_written(tenant, answer.source)
+            answer.source = tenants.as_written(conn.tenant, answer.source)
         else:
-            answer.target = tenants.as_written(tenant, answer.target)
+            answer.target = tenants.as_written(conn.tenant, answer.target)
         lk.send_attach(answer)
         if lk.attached:
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)
@@ -246,7 +249,7 @@ class RoutedAttaches:
         other = lk.partner
         self._interruptions.routed_link_lost(lk)
         if lk.route is not None:
-            self._node_gone(lk)
+            self._node_gone(lk.route)
             there = lk.connection.id  # type: ignore[attr-defined]
             self._loads[there] = self._loads.get(there, 1) - 1
             if not self._loads[there]:
@@ -271,7 +274,7 @@ class RoutedAttaches:
             self._owing.append((self._context.now + ANSWER_S, lk))
 
     # ---- nodes that containers created for dynamic termini
-    def _node_made(self, upstream: RouterLink, address: str) -> None:
+    def _node_made(self, upstream: RouterLink, route: UpstreamLink, address: str) -> None:
         """Route links to the node like the link that created it, as long as that link exists.
 
         The router at the container announces the address to the mesh, unless a link route covers it anyway.
@@ -280,16 +283,16 @@ class RoutedAttaches:
             return
         entity: LinkRoute | None = None
         there: RouterConnection = upstream.connection  # type: ignore[assignment]
-        upstream.route.made = address
+        route.made = address
         if not to_router(there) and not self._addresses.link_routes.match_both(address):
             entity = LinkRoute({"direction": "both", "prefix": address})
             entity.place = ("id", str(there.id))
             self._link_routes.activate(entity)
         self._made[address] = upstream, entity
 
-    def _node_gone(self, upstream: RouterLink) -> None:
+    def _node_gone(self, route: UpstreamLink) -> None:
         """The link that created the node has ended, and with it the node."""
-        _, entity = self._made.pop(upstream.route.made, (None, None)) if upstream.route.made else (None, None)
+        _, entity = self._made.pop(route.made, (None, None)) if route.made else (None, None)
         if entity is not None:
             self._link_routes.deactivate(entity)
 

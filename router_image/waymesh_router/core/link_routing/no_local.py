@@ -21,6 +21,7 @@ from waymesh_router.core.kinds import ROUTED
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
+    from waymesh_router.core.link_routing.candidates import UpstreamLink
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 CLIENT = Symbol(PREFIX + "client")
@@ -48,11 +49,11 @@ def confirm_filters(answer: Attach, taken: dict[Any, Any]) -> None:
         answer.source = replace(answer.source, filter={**(answer.source.filter or {}), **taken})
 
 
-def link_forwarded(conn: RouterConnection, lk: RouterLink, taken: dict[Any, Any]) -> None:
+def link_forwarded(conn: RouterConnection, lk: RouterLink, route: UpstreamLink, taken: dict[Any, Any]) -> None:
     """A client's link was forwarded without the filters `taken`: from now on, recognize the client's own messages."""
     client = "" if conn.remote is None else str(conn.remote.container_id)
     if taken:
-        lk.partner.route.taken = taken
+        route.taken = taken
         lk.client = client
         conn.no_local = True
         for session in conn.sessions.values():

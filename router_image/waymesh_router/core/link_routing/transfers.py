@@ -72,7 +72,7 @@ class RoutedLinks:
     # ---- transfers
     def on_transfer(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """A transfer frame on a routed link."""
-        out: RouterLink = lk.partner
+        out: RouterLink = lk.partner  # type: ignore[assignment]
         if transfer.first:
             lk.discard = False
             self.first_frame(lk, out, transfer)
@@ -223,7 +223,7 @@ class RoutedLinks:
 
     def drop_held(self, lk: RouterLink, q: Queued) -> None:
         """Drop the incomplete delivery of lk that waits for its partner."""
-        out: RouterLink = lk.partner
+        out: RouterLink = lk.partner  # type: ignore[assignment]
         lk.queued = None
         queue = out.queue
         if queue is not None and q in queue:
@@ -241,7 +241,7 @@ class RoutedLinks:
     # ---- credit
     def pass_credit(self, out: RouterLink) -> None:
         """Issue the receiver's credit to the sender, less the deliveries that wait here."""
-        lk: RouterLink = out.partner
+        lk: RouterLink = out.partner  # type: ignore[assignment]
         if not out.attached or not lk.attached:
             return
         if out.queue is not None:

@@ -53,7 +53,7 @@ class Interruptions:
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
         """The consumer settled a delivery that still arrives, without accepting it: send no more frames of it."""
         if lk.stream_delivery is d:
-            out: RouterLink = lk.stream
+            out: RouterLink = lk.stream  # type: ignore[assignment]
             self.leave_stream(lk, out)
             if out.attached:
                 abort(out)
@@ -73,7 +73,7 @@ class Interruptions:
 
     def drop_stream(self, lk: RouterLink) -> None:
         """Abort the delivery that streams from lk to one consumer."""
-        out: RouterLink = lk.stream
+        out: RouterLink = lk.stream  # type: ignore[assignment]
         d: Delivery | None = lk.stream_delivery
         self.leave_stream(lk, out)
         abort(out)
@@ -89,7 +89,7 @@ class Interruptions:
 
     def drop_queued(self, lk: RouterLink) -> None:
         """Drop the incomplete queued delivery of lk from its queue and its consumers."""
-        q: Queued = lk.queued
+        q: Queued = lk.queued  # type: ignore[assignment]
         branch: Branch
         if lk.partner is not None:
             self.routed.drop_held(lk, q)
