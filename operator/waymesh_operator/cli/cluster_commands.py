@@ -9,14 +9,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from waymesh_operator.cluster.mesh import lower_neighbours
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube import RESOURCES, kind_of
-from waymesh_operator.local.tables import by_ordinal, make_console
+from waymesh_operator.local.terminal import (
+    RouterNeighbours,
+    by_ordinal,
+    joined_ids,
+    make_console,
+    titled_table,
+    topology_table,
+)
 from waymesh_operator.resources.router import Router, parse_router, router_id
 from waymesh_operator.router_entities.names import ROUTER, Entity
 from waymesh_operator.routers.management import LiveClient, connect, read_entities, set_draining
@@ -52,16 +58,15 @@ def run_topology(where: Where, name: str, no_color: bool) -> int:
         router = parse_router(body)
         wanted = _wanted(router)
         live = {row["id"]: row for row in (body.get("status") or {}).get("routers") or ()}
-        table = _table(f"{router.ref}: {router.topology}, {sum(map(len, wanted.values())) // 2} connections")
-        for heading in ("Router", "State", "Neighbours", "Missing"):
-            table.add_column(heading)
-        for node in sorted({*wanted, *live}, key=lambda item: int(item.rpartition("-")[2])):
+        rows = []
+        for node in sorted({*wanted, *live}, key=by_ordinal):
             row = live.get(node, {})
             neighbours = set(row.get("neighbors") or ())
             missing = wanted.get(node, set()) - neighbours
             whole = whole and not missing
-            table.add_row(node, str(row.get("state", "Lost")), _list(neighbours), Text(_list(missing), "red"))
-        console.print(table)
+            rows.append(RouterNeighbours(node, str(row.get("state", "Lost")), neighbours, missing))
+        title = f"{router.ref}: {router.topology}, {sum(map(len, wanted.values())) // 2} connections"
+        console.print(topology_table(title, rows))
     return 0 if whole else 1
 
 
@@ -88,7 +93,7 @@ def _wanted(router: Router) -> dict[str, set[str]]:
 
 
 def _router_table(routers: Iterable[Object]) -> Table:
-    table = _table("Routers")
+    table = titled_table("Routers")
     for heading in ("Name", "Namespace", "Role", "Size", "Ready", "Converged", "Drift", "Why"):
         table.add_column(heading)
     for router in routers:
@@ -109,18 +114,18 @@ def _router_table(routers: Iterable[Object]) -> Table:
 
 
 def _pods_table(router: Object) -> Table:
-    table = _table(f"Routers of {router['metadata']['name']}")
+    table = titled_table(f"Routers of {router['metadata']['name']}")
     for heading in ("Router", "State", "Neighbours", "Unsettled", "Certificate until", "Why"):
         table.add_column(heading)
     for row in (router.get("status") or {}).get("routers") or ():
-        neighbours = _list(row.get("neighbors") or ())
+        neighbours = joined_ids(row.get("neighbors") or ())
         ends = str(row.get("certificateNotAfter", ""))[:10]
         table.add_row(row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends, row.get("reason", ""))
     return table
 
 
 def _resource_table(resources: Iterable[Object]) -> Table:
-    table = _table("Resources")
+    table = titled_table("Resources")
     for heading in ("Kind", "Name", "Router", "Active", "Ready", "Why"):
         table.add_column(heading, overflow="fold")
     for item in resources:
@@ -141,14 +146,6 @@ def _why(item: Object) -> str:
     """Return the message of the first condition that reports a problem."""
     conditions: list[Any] = (item.get("status") or {}).get("conditions") or []
     return next((str(c["message"]) for c in conditions if c["status"] == "False" and c.get("message")), "")
-
-
-def _list(names: Iterable[str]) -> str:
-    return " ".join(sorted(names, key=by_ordinal))
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
 
 
 POLL_S = 0.5

@@ -21,7 +21,8 @@ from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster
-from waymesh_operator.local.tables import make_console, plan_table
+from waymesh_operator.local.tables import plan_table
+from waymesh_operator.local.terminal import make_console
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
 from waymesh_operator.resources.router import Ref

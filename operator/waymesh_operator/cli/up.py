@@ -29,12 +29,12 @@ from waymesh_operator.local.supervisor import ManifestFiles, MeshPlan, Superviso
 from waymesh_operator.local.tables import (
     TableData,
     event_text,
-    make_console,
     plan_table,
     resource_table,
     router_table,
     screen,
 )
+from waymesh_operator.local.terminal import make_console
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.routers.management import connect
 
