@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.mesh import lower_neighbours
+from waymesh_operator.cluster.mesh import neighbours_by_router, peers_below
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube import RESOURCES, kind_of
 from waymesh_operator.local.terminal import (
@@ -56,7 +56,7 @@ def run_topology(where: Where, name: str, no_color: bool) -> int:
     whole = True
     for body in _named(found, name):
         router = parse_router(body)
-        wanted = _wanted(router)
+        wanted = _wanted_neighbours(router)
         live = {row["id"]: row for row in (body.get("status") or {}).get("routers") or ()}
         rows = []
         for node in sorted({*wanted, *live}, key=by_ordinal):
@@ -81,15 +81,13 @@ def _of(item: Object, router: str) -> bool:
     return router in ("", item["spec"]["routerRef"]["name"])
 
 
-def _wanted(router: Router) -> dict[str, set[str]]:
-    """Return the neighbours that each router should have."""
-    neighbours: dict[str, set[str]] = {router_id(router.ref, k): set() for k in range(router.size)}
-    for ordinal in range(router.size if router.role == "interior" else 0):
-        for peer in lower_neighbours(ordinal, router.size, router.topology):
-            one, other = router_id(router.ref, ordinal), router_id(router.ref, peer)
-            neighbours[one].add(other)
-            neighbours[other].add(one)
-    return neighbours
+def _wanted_neighbours(router: Router) -> dict[str, set[str]]:
+    return neighbours_by_router(
+        {
+            router_id(router.ref, ordinal): [router_id(router.ref, peer) for peer in peers_below(router, ordinal)]
+            for ordinal in range(router.size)
+        }
+    )
 
 
 def _router_table(routers: Iterable[Object]) -> Table:

@@ -358,11 +358,7 @@ class Supervisor:
 
 def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
     """Whether all desired routers respond, see all others (and no former ones) and have their neighbours."""
-    neighbours: dict[str, set[str]] = {router.id: set() for router in desired.routers}
-    for router in desired.routers:
-        for connector in router.connectors:
-            neighbours[router.id].add(connector.peer)
-            neighbours[connector.peer].add(router.id)
+    neighbours = desired.neighbours
     if neighbours.keys() != mesh.routers.keys():
         return False
     for live in mesh.routers.values():

@@ -195,19 +195,10 @@ def _converged(seen: MeshSnapshot) -> Condition:
             message = f"{_summary(troubles)}; waiting for {_some(lost)}"
             return Condition("Converged", False, next(iter(troubles.values())).word, message)
         return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
-    wrong = [name for name, peers in _neighbours(mesh).items() if not _sees(running[name], peers, mesh)]
+    wrong = [name for name, peers in mesh.neighbours.items() if not _sees(running[name], peers, mesh)]
     if wrong:
         return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {_some(wrong)}")
     return Condition("Converged", True, "Converged", f"{len(running)} routers run and have paths to each other")
-
-
-def _neighbours(mesh: DesiredMesh) -> dict[str, set[str]]:
-    neighbours: dict[str, set[str]] = {router.id: set() for router in mesh.routers}
-    for router in mesh.routers:
-        for connector in router.connectors:
-            neighbours[router.id].add(connector.peer)
-            neighbours.setdefault(connector.peer, set()).add(router.id)
-    return neighbours
 
 
 def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
