@@ -26,7 +26,7 @@ from .options import (
     is_plugin,
     on_cluster,
 )
-from .programs import AnalyzeCommand, analyze, policy, query
+from .programs import JobCommand, analyze, policy, query
 
 if TYPE_CHECKING:
     from waymesh_operator.local.mesh import LocalMesh
@@ -197,8 +197,8 @@ def explain(
 
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
-app.command(cls=AnalyzeCommand)(analyze)
-app.command(cls=AnalyzeCommand)(query)
+app.command(cls=JobCommand)(analyze)
+app.command(cls=JobCommand)(query)
 app.add_typer(policy, name="policy")
 app.add_typer(link, name="link")
 
