@@ -113,16 +113,29 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
 
 def _stalled(seen: MeshSnapshot) -> Condition:
     """Return the condition: whether manual action is needed."""
-    if seen.desired.stalled:
-        return Condition("Stalled", True, "Stalled", seen.desired.stalled)
-    if seen.foreign:
-        return Condition("Stalled", True, "Conflicted", _conflict(seen))
-    if seen.desired.unexposed:
-        return Condition("Stalled", True, "ApiMissing", seen.desired.unexposed)
+    obstacle = _obstacle(seen)
+    if obstacle:
+        return Condition("Stalled", True, *obstacle)
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
         return Condition("Stalled", True, next(iter(lasting.values())).word, _summary(lasting))
     return Condition("Stalled", False, "NotStalled", "no manual action is needed")
+
+
+def _obstacle(seen: MeshSnapshot) -> tuple[str, str] | None:
+    """Return reason and message if the operator cannot create all objects until somebody acts."""
+    if seen.desired.stalled:
+        return "Stalled", seen.desired.stalled
+    if seen.foreign:
+        return "Conflicted", _conflict(seen)
+    if seen.desired.unexposed:
+        return "ApiMissing", seen.desired.unexposed
+    return None
+
+
+def _conflict(seen: MeshSnapshot) -> str:
+    told = "; ".join(seen.foreign[:SHOWN])
+    return f"{told}. This Router needs the name: remove the object, or give the Router another name"
 
 
 def _paused(router: Router) -> Condition:
@@ -147,12 +160,9 @@ def _summary(troubles: Mapping[str, Trouble]) -> str:
 
 def _programmed(seen: MeshSnapshot) -> Condition:
     """Return the condition: whether objects and routers match the resources."""
-    if seen.desired.stalled:
-        return Condition("Programmed", False, "Stalled", seen.desired.stalled)
-    if seen.foreign:
-        return Condition("Programmed", False, "Conflicted", _conflict(seen))
-    if seen.desired.unexposed:
-        return Condition("Programmed", False, "ApiMissing", seen.desired.unexposed)
+    obstacle = _obstacle(seen)
+    if obstacle:
+        return Condition("Programmed", False, *obstacle)
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:
@@ -164,11 +174,6 @@ def _programmed(seen: MeshSnapshot) -> Condition:
         message = f"{seen.drift.current} entities were changed by hand; drift is Report: not repaired"
         return Condition("Programmed", False, "Drift", message)
     return Condition("Programmed", True, "Programmed", "objects and routers match the resources")
-
-
-def _conflict(seen: MeshSnapshot) -> str:
-    told = "; ".join(seen.foreign[:SHOWN])
-    return f"{told}. This Router needs the name: remove the object, or give the Router another name"
 
 
 def _refused(seen: MeshSnapshot) -> Condition:
@@ -190,11 +195,7 @@ def _converged(seen: MeshSnapshot) -> Condition:
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
     lost = [router.id for router in mesh.routers if router.id not in running]
     if lost:
-        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in lost}
-        if troubles:
-            message = f"{_summary(troubles)}; waiting for {_some(lost)}"
-            return Condition("Converged", False, next(iter(troubles.values())).word, message)
-        return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
+        return Condition("Converged", False, *_awaited(lost, seen, "RoutersMissing"))
     wrong = [name for name, peers in mesh.neighbours.items() if not _sees(running[name], peers, mesh)]
     if wrong:
         return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {_some(wrong)}")
@@ -204,6 +205,15 @@ def _converged(seen: MeshSnapshot) -> Condition:
 def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
     others = {other.id for other in mesh.routers} - {router.id} if peers else set()
     return others <= router.facts.known and peers <= set(router.facts.neighbours)
+
+
+def _awaited(routers: list[str], seen: MeshSnapshot, reason: str) -> tuple[str, str]:
+    """Return reason and message of a condition that waits for routers; a trouble of one of them is the reason."""
+    waiting = f"waiting for {_some(routers)}"
+    troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in routers}
+    if troubles:
+        return next(iter(troubles.values())).word, f"{_summary(troubles)}; {waiting}"
+    return reason, waiting
 
 
 def _restart_pending(router: Router, seen: MeshSnapshot) -> Condition:
@@ -242,11 +252,7 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
     live = seen.observed.mesh.routers
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
-        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in waiting}
-        if troubles:
-            message = f"{_summary(troubles)}; waiting for {_some(waiting)}"
-            return Condition("Ready", False, next(iter(troubles.values())).word, message)
-        return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
+        return Condition("Ready", False, *_awaited(waiting, seen, "RoutersNotReady"))
     if others["Programmed"].reason in NOT_READY_REASONS:
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
