@@ -32,7 +32,7 @@ from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
 from .forward import Forwarder
-from .up import CHANGES, action_row
+from .local_plan import EXIT_CHANGES, action_row
 
 UNKNOWN_IMAGE = "the-operators-default"
 
@@ -59,7 +59,7 @@ def run_cluster_plan(options: ClusterPlanOptions) -> int:
         console = make_console(options.no_color)
         for ref, actions in plans.items():
             console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
-    return CHANGES if options.detailed and any(plans.values()) else 0
+    return EXIT_CHANGES if options.detailed and any(plans.values()) else 0
 
 
 async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:

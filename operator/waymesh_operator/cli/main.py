@@ -101,9 +101,9 @@ def plan(
         raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
         raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
-    from .up import PlanOptions, run_plan
+    from .local_plan import LocalPlanOptions, run_local_plan
 
-    raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
+    raise typer.Exit(run_local_plan(LocalPlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
 
 
 @app.command()
