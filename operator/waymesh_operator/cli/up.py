@@ -24,10 +24,10 @@ from waymesh_operator.local.status import BAD, NOTE, Event
 from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
 from waymesh_operator.local.tables import (
     TableData,
+    all_tables,
     event_text,
     resource_table,
     router_table,
-    screen,
 )
 from waymesh_operator.local.terminal import make_console
 from waymesh_operator.routers.management import connect
@@ -50,16 +50,16 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> int:
     """Run until stopped and return the exit code. Raises WaymeshError before anything was started."""
-    screen_ = Screen(make_console(options.no_color))
+    screen = Screen(make_console(options.no_color))
     files = ManifestFiles(options.files)
     root = options.state_dir or default_root()
     supervisor = Supervisor(
-        files, root, Environment(SystemLauncher(), connect, screen_.tell), any_port=options.free_ports
+        files, root, Environment(SystemLauncher(), connect, screen.tell), any_port=options.free_ports
     )
     supervisor.load()
     try:
         supervisor.adopt(time.monotonic())
-        return Up(supervisor, screen_, options).run()
+        return Up(supervisor, screen, options).run()
     finally:
         supervisor.close()
 
@@ -72,9 +72,9 @@ class Screen:
         self._events: deque[Text] = deque(maxlen=EVENTS_SHOWN)
         self._live: Live | None = None
         self._shown_at = 0.0
-        self.lost = False
+        self.write_failed = False
         """Whether output could not be written."""
-        self.gone = False
+        self.reader_gone = False
         """Whether nobody reads it any more: the pipe is closed, or the terminal is gone."""
 
     @contextmanager
@@ -99,10 +99,10 @@ class Screen:
         try:
             yield
         except SystemExit:  # by rich, for a closed pipe; it writes nothing from then on
-            self.lost = self.gone = True
+            self.write_failed = self.reader_gone = True
         except OSError as error:
-            self.lost = True
-            self.gone = error.errno == errno.EIO  # not if the disk is full
+            self.write_failed = True
+            self.reader_gone = error.errno == errno.EIO  # not if the disk is full
 
     def tell(self, event: Event) -> None:
         """Show one event."""
@@ -119,7 +119,7 @@ class Screen:
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
             shown = TableData(supervisor.addresses(), supervisor.resources)
-            table = screen(supervisor.meshes, shown, self._events, self._console.width)
+            table = all_tables(supervisor.meshes, shown, self._events, self._console.width)
             with self._writing():
                 self._live.update(table, refresh=True)
 
@@ -138,13 +138,13 @@ class Screen:
 class Up:
     """One run of the command."""
 
-    def __init__(self, supervisor: Supervisor, screen_: Screen, options: UpOptions) -> None:
+    def __init__(self, supervisor: Supervisor, screen: Screen, options: UpOptions) -> None:
         self._supervisor = supervisor
-        self._screen = screen_
+        self._screen = screen
         self._options = options
         self._wake = SimpleQueue[None]()
-        self._asked = 0
-        self._answered = 0
+        self._stop_requests = 0
+        self._handled_requests = 0
         self._ready = False
         self._failed = False
         self._began = time.monotonic()
@@ -161,24 +161,24 @@ class Up:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return 1 if self._failed or self._screen.lost else 0
+        return 1 if self._failed or self._screen.write_failed else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._asked += 1
+        self._stop_requests += 1
         self._wake.put(None)
 
     def _turn_ended(self) -> bool:
         now = time.monotonic()
-        if self._screen.gone and not self._answered:
-            self._asked += 1
-        if self._asked > self._answered:
+        if self._screen.reader_gone and not self._handled_requests:
+            self._stop_requests += 1
+        if self._stop_requests > self._handled_requests:
             self._stop()
-        if self._supervisor.settled and not self._answered and not self._ready:
+        if self._supervisor.settled and not self._handled_requests and not self._ready:
             self._on_ready()
         if self._options.timeout_s and not self._ready and now - self._began > self._options.timeout_s:
             self._on_timeout()
         self._screen.show(self._supervisor, now)
-        return bool(self._answered) and self._supervisor.gone
+        return bool(self._handled_requests) and self._supervisor.gone
 
     def _on_ready(self) -> None:
         self._ready = True
@@ -187,22 +187,22 @@ class Up:
             for view in self._supervisor.unresolved:
                 self._failed = True
                 self._screen.tell(Event(BAD, f"{view.subject}: {view.state}: {view.error}"))
-            self._asked += 1
+            self._stop_requests += 1
             self._stop()
 
     def _on_timeout(self) -> None:
         if not self._failed:
             self._failed = True
             self._screen.tell(Event(BAD, f"not ready within {self._options.timeout_s:g} s"))
-            self._asked += 1
+            self._stop_requests += 1
             self._stop()
 
     def _stop(self) -> None:
         """On the first request, drain and stop; on further ones, stop without waiting."""
-        if self._answered == 0:
+        if self._handled_requests == 0:
             text = "stopping all routers, the highest first; press Ctrl-C again to stop without waiting"
             self._screen.tell(Event(NOTE, text))
             self._supervisor.leave()
-        if self._asked > 1:
+        if self._stop_requests > 1:
             self._supervisor.hurry()
-        self._answered = self._asked
+        self._handled_requests = self._stop_requests

@@ -175,8 +175,8 @@ class TableData:
     resources: Mapping[Ref, tuple[ResourceView, ...]] = field(default_factory=dict)
 
 
-def screen(meshes: Iterable[LocalMesh], shown: TableData, events: deque[Text], width: int) -> RenderableType:
-    """All tables and the latest events, for a terminal of this width."""
+def all_tables(meshes: Iterable[LocalMesh], shown: TableData, events: deque[Text], width: int) -> RenderableType:
+    """The tables of all meshes and the latest events, for a terminal of this width."""
     parts: list[RenderableType] = []
     addresses = shown.addresses
     for mesh in meshes:
