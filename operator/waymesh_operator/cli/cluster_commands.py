@@ -1,12 +1,9 @@
-"""`waymesh status`, `topology`, `drain` and `report` on a cluster."""
+"""`waymesh status` and `topology` on a cluster."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -24,10 +21,8 @@ from waymesh_operator.local.terminal import (
     topology_table,
 )
 from waymesh_operator.resources.router import Router, parse_router, router_id
-from waymesh_operator.router_entities.names import ROUTER, Entity
-from waymesh_operator.routers.management import LiveClient, connect, read_entities, set_draining
 
-from .cluster import Found, Object, Where, bus, condition, look
+from .cluster import Found, Object, Where, condition, look
 
 _STYLE = {"True": "green", "False": "red", "Unknown": "yellow", "": "dim"}
 
@@ -144,70 +139,3 @@ def _why(item: Object) -> str:
     """Return the message of the first condition that reports a problem."""
     conditions: list[Any] = (item.get("status") or {}).get("conditions") or []
     return next((str(c["message"]) for c in conditions if c["status"] == "False" and c.get("message")), "")
-
-
-POLL_S = 0.5
-GRACE_S = 10.0
-"""How long after its time-out a router may take to report that it is drained."""
-
-
-def run_drain(where: Where, pod: str, timeout_s: int, undo: bool, wait: bool) -> int:
-    """Drain a router. Returns 0 when it is drained (or with `undo`, serves), 1 on time-out. Raises WaymeshError."""
-    with bus(where, pod) as (name, url):
-        return drain_at(name, url, timeout_s, undo, wait)
-
-
-def drain_at(name: str, url: str, timeout_s: int, undo: bool, wait: bool) -> int:
-    """Like `run_drain`, for the router whose management is at the URL."""
-    client = connect(url, 10.0)
-    try:
-        set_draining(client, _router(client).name, None if undo else timeout_s)
-        print(f"{name} {'serves again' if undo else 'drains'}")
-        return 0 if undo or not wait or _drained(client, name, timeout_s) else 1
-    finally:
-        client.close()
-
-
-def _drained(client: LiveClient, name: str, timeout_s: int) -> bool:
-    end, told = time.monotonic() + timeout_s + GRACE_S, -1
-    while time.monotonic() < end:
-        attributes = _router(client).attributes
-        unsettled = int(attributes.get("unsettledDeliveries") or 0)
-        if attributes.get("drainStatus") == "drained":
-            print(f"{name} is drained" + (f"; {unsettled} deliveries were not settled in time" if unsettled else ""))
-            return True
-        if unsettled != told:
-            print(f"{name}: {unsettled} deliveries unsettled")
-            told = unsettled
-        time.sleep(POLL_S)
-    print(f"{name} is not drained")
-    return False
-
-
-def _router(client: LiveClient) -> Entity:
-    (router,) = read_entities(client, (ROUTER,))
-    return router
-
-
-REPORT = "app.kubernetes.io/name=waymesh-analytics,app.kubernetes.io/component=report"
-"""Labels of the pod that serves the report of the analytics job."""
-REPORT_PORT = 8080
-
-
-def run_report(where: Where, out: Path | None, name: str) -> int:
-    """Fetch a file of the report into `out`, or to stdout if it is None, and return the exit code.
-
-    Raises WaymeshError.
-    """
-    from .forward import fetch  # the synchronous client is slow to import
-
-    data = fetch(where.context, where.namespace, REPORT, f"{REPORT_PORT}/{name}")
-    if out is None:
-        sys.stdout.buffer.write(data)
-        return 0
-    try:
-        out.write_bytes(data)
-    except OSError as error:
-        raise WaymeshError(f"{out}: {error.strerror}") from None
-    print(f"{out}: {len(data):,} bytes")
-    return 0

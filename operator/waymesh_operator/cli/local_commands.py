@@ -1,4 +1,4 @@
-"""`waymesh status`, `topology` and `drain` for meshes that `waymesh up` runs."""
+"""`waymesh status` and `topology`, and the router to drain, for meshes that `waymesh up` runs."""
 
 from __future__ import annotations
 

@@ -170,15 +170,15 @@ def drain(
     """
     local = _local(context, namespace, state_dir)
     if local:
-        from .cluster_commands import drain_at
+        from .drain import drain_at
         from .local_commands import local_router
 
         with local_router(local, pod) as (name, url):
             raise typer.Exit(drain_at(name, url, timeout, undo, not no_wait))
     from .cluster import Where
-    from .cluster_commands import run_drain
+    from .drain import drain_pod
 
-    raise typer.Exit(run_drain(Where(context, namespace), pod, timeout, undo, not no_wait))
+    raise typer.Exit(drain_pod(Where(context, namespace), pod, timeout, undo, not no_wait))
 
 
 @app.command()
@@ -215,7 +215,7 @@ def report(
 ) -> None:
     """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
     from .cluster import Where
-    from .cluster_commands import run_report
+    from .report import run_report
 
     chosen = out or Path(Path(name).name)
     raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))
