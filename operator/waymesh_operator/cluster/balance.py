@@ -73,8 +73,8 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
     found = []
     for name, load in sorted(loads.items()):
         over = load.clients > share * TOLERANCE and load.clients > share + FEW
-        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= told_by
-        if over and not told and load.age_s > youngest + SKEW_S:
+        already_set = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= told_by
+        if over and not already_set and load.age_s > youngest + SKEW_S:
             found.append(MoveClients(name, share, youngest + SKEW_S))
     return found
 

@@ -154,8 +154,8 @@ def _own(router: DesiredRouter, credentials: str) -> Iterable[Entity]:
 def render(entities: Iterable[Entity]) -> str:
     """Render entities as text, without log modules at the default level, and without a policy that has only defaults,
     because routers of older images refuse policies."""
-    told = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
-    return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
+    written = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
+    return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in written) + "\n]\n"
 
 
 def _row(entity: Entity) -> list[Any]:

@@ -282,8 +282,8 @@ def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
     """How an entity is removed; None if it is being quiesced already."""
     if not quiesces(delete.entity):
         return delete
-    told = delete.entity.attributes.get(QUIESCING)
-    return None if told else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
+    quiescing = delete.entity.attributes.get(QUIESCING)
+    return None if quiescing else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
 
 
 def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:

@@ -81,20 +81,20 @@ def _drift(seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
         last = timestamp(seen.now)
     recent = bool(last) and last > timestamp(seen.now - TOLD_FOR)
     state = "Present" if current else "Repaired" if recent else "None"
-    told = {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
-    return told | ({"lastRepaired": last} if last else {})
+    fields = {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
+    return fields | ({"lastRepaired": last} if last else {})
 
 
 def _tls(seen: MeshSnapshot) -> dict[str, Any]:
     assert seen.tls is not None
-    told = {
+    status = {
         "phase": seen.tls.phase.name.capitalize(),
         "authority": seen.tls.generation,
         "authorityNotAfter": timestamp(expires(seen.tls.authority.certificate)),
     }
     if seen.tls.leaf.certificate:
-        told["certificateNotAfter"] = timestamp(expires(seen.tls.leaf.certificate))
-    return told | ({"message": seen.tls.message} if seen.tls.message else {})
+        status["certificateNotAfter"] = timestamp(expires(seen.tls.leaf.certificate))
+    return status | ({"message": seen.tls.message} if seen.tls.message else {})
 
 
 def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
@@ -134,8 +134,8 @@ def _obstacle(seen: MeshSnapshot) -> tuple[str, str] | None:
 
 
 def _conflict(seen: MeshSnapshot) -> str:
-    told = "; ".join(seen.foreign[:SHOWN])
-    return f"{told}. This Router needs the name: remove the object, or give the Router another name"
+    conflicts = "; ".join(seen.foreign[:SHOWN])
+    return f"{conflicts}. This Router needs the name: remove the object, or give the Router another name"
 
 
 def _paused(router: Router) -> Condition:
@@ -179,9 +179,9 @@ def _programmed(seen: MeshSnapshot) -> Condition:
 def _refused(seen: MeshSnapshot) -> Condition:
     """Describe what routers refused: entities of the Router, else of resources that refer to it and report it too."""
     own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
-    told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
-    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(told[:SHOWN]) + more)
+    refusals = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
+    more = f"; and {len(refusals) - SHOWN} more" if len(refusals) > SHOWN else ""
+    return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(refusals[:SHOWN]) + more)
 
 
 def _is_dependent(entity: str) -> bool:
@@ -221,11 +221,11 @@ def _restart_pending(router: Router, seen: MeshSnapshot) -> Condition:
     if seen.desired.restart_pending:
         return Condition("RestartPending", True, "NewDefaultImage", seen.desired.restart_pending)
     live = seen.observed.objects.get(("StatefulSet", router.ref.name), {})
-    told = live.get("status") or {}
-    old, new = told.get("currentRevision"), told.get("updateRevision")
+    rollout = live.get("status") or {}
+    old, new = rollout.get("currentRevision"), rollout.get("updateRevision")
     if old and new and old != new:
-        updated = told.get("updatedReplicas", 0)
-        return Condition("RestartPending", True, "Rolling", f"{updated} of {told.get('replicas', 0)} are updated")
+        updated = rollout.get("updatedReplicas", 0)
+        return Condition("RestartPending", True, "Rolling", f"{updated} of {rollout.get('replicas', 0)} are updated")
     return Condition("RestartPending", False, "UpToDate", "all pods are up to date")
 
 
