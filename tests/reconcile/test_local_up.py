@@ -21,7 +21,7 @@ from waymesh_operator.local.status import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, keep_up
 from waymesh_operator.local.tables import TableData, address_table, all_tables, event_text, link_table, plan_table
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.diff import DrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.routers.management import AddressView
 
 from .local_fakes import FakeNetwork, FakeRouter, Stage

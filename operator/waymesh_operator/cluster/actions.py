@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from waymesh_operator.router_entities.diff import RouterAction
+from waymesh_operator.router_entities.actions import RouterAction
 
 from .mesh import DesiredRouter
 from .objects import Manifest

@@ -11,7 +11,7 @@ from typing import Any
 
 from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding, NotOurs
 from waymesh_operator.kube import SECRET, Kind, KubeClient, kind_of
-from waymesh_operator.router_entities.diff import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
 

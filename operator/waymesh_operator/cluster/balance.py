@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.router_entities.diff import MoveClients
+from waymesh_operator.router_entities.actions import MoveClients
 from waymesh_operator.router_entities.names import ROUTER
 from waymesh_operator.routers.observed import RouterState
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.resources.router import router_id
-from waymesh_operator.router_entities.diff import (
+from waymesh_operator.router_entities.actions import (
     DeleteEntity,
     DrainRouter,
     EntityAction,
     QuiesceEntity,
     UndrainRouter,
-    plan_entities,
 )
+from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import STANDING_TYPES, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
 

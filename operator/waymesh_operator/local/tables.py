@@ -16,7 +16,7 @@ from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
-from waymesh_operator.router_entities.diff import describe_entity
+from waymesh_operator.router_entities.actions import describe_entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 

@@ -16,7 +16,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
 from waymesh_operator.kube import SELECTOR
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.diff import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LISTENER, ROUTER, VHOST, Entity, leads_out
 from waymesh_operator.tls.rollover import TlsView
 

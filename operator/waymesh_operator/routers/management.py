@@ -19,7 +19,13 @@ from cryptography.hazmat.primitives import hashes
 from waymesh_client.channel import Sasl, Tls
 from waymesh_client.errors import ClientError, ManagementError
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.diff import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
+from waymesh_operator.router_entities.actions import (
+    CreateEntity,
+    DeleteEntity,
+    EntityAction,
+    QuiesceEntity,
+    UpdateEntity,
+)
 from waymesh_operator.router_entities.names import LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import TlsView

@@ -25,8 +25,8 @@ from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SECRET, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
 from waymesh_operator.router_entities.credentials import USERS_FILE
-from waymesh_operator.router_entities.diff import DrainRouter, EntityAction
 from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.routers.live_router import pod_view
