@@ -68,7 +68,7 @@ class ObservedState:
     leaving: frozenset[str] = frozenset()
 
 
-STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
+CONFIG_MAP = "ConfigMap"
 REMOVABLE = ("Service", "Issuer", "Certificate", "TLSRoute", "TCPRoute", "Route", "Ingress")
 """Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then. A
 mesh needs the other kinds as long as its Router exists, and they are deleted with it."""
