@@ -22,16 +22,17 @@ from waymesh_operator.local.terminal import (
 )
 from waymesh_operator.resources.router import Router, parse_router, router_id
 
-from .cluster import Found, Object, Where, condition, look
+from .cluster import Found, Object, Where, condition, list_objects
 
 _STYLE = {"True": "green", "False": "red", "Unknown": "yellow", "": "dim"}
 
 
 def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
     """Print the Routers (or one) and the resources that refer to them. Returns 0 if all are Ready, else 1."""
-    found = look(where, RESOURCES)
-    routers = _named(found, name)
-    others = [item for kind in found.objects if kind != "Router" for item in found.objects[kind] if _of(item, name)]
+    found = list_objects(where, RESOURCES)
+    routers = _routers_named(found, name)
+    dependents = (item for kind, items in found.objects.items() if kind != "Router" for item in items)
+    others = [item for item in dependents if _refers_to(item, name)]
     if as_json:
         print(json.dumps([*routers, *others], indent=2))
     else:
@@ -46,10 +47,10 @@ def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
 
 def run_topology(where: Where, name: str, no_color: bool) -> int:
     """Print which routers are connected. Returns 0 if no connection is missing, else 1."""
-    found = look(where, (kind_of("Router"),))
+    found = list_objects(where, (kind_of("Router"),))
     console = make_console(no_color)
     whole = True
-    for body in _named(found, name):
+    for body in _routers_named(found, name):
         router = parse_router(body)
         wanted = _wanted_neighbours(router)
         live = {row["id"]: row for row in (body.get("status") or {}).get("routers") or ()}
@@ -65,14 +66,14 @@ def run_topology(where: Where, name: str, no_color: bool) -> int:
     return 0 if whole else 1
 
 
-def _named(found: Found, name: str) -> list[Object]:
+def _routers_named(found: Found, name: str) -> list[Object]:
     routers = [item for item in found.objects["Router"] if name in ("", item["metadata"]["name"])]
     if name and not routers:
         raise WaymeshError(f"there is no Router {name} in namespace {found.namespace}")
     return routers
 
 
-def _of(item: Object, router: str) -> bool:
+def _refers_to(item: Object, router: str) -> bool:
     return router in ("", item["spec"]["routerRef"]["name"])
 
 

@@ -167,6 +167,6 @@ class _ForwardReach:
         }
         return connect(f"amqp://127.0.0.1:{self.forwarder.port(self.namespace, pods[address], LOCAL_PORT)}", 10.0)
 
-    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+    def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
         """See Reach."""
         return TlsView()

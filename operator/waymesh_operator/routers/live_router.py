@@ -233,7 +233,7 @@ class LiveRouter:
 
     def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
         """Make a TLS handshake and note what the router presents."""
-        self.view = self._reach.look(self.pod.address, self.tls, probe)
+        self.view = self._reach.tls_view(self.pod.address, self.tls, probe)
         self._tls_at = now
         return self.view
 
