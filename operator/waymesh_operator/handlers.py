@@ -72,7 +72,7 @@ class WatchGuard:
     began: float
     _complete: bool = False
 
-    def look(self, names: Iterable[str], now: float) -> None:
+    def check(self, names: Iterable[str], now: float) -> None:
         """Raises WaymeshError when a watch has ended (kopf does not restart it, and does not always stop itself), or
         when the watches cannot be found: an operator that cannot tell whether it watches must not continue."""
         alive = sum(name.startswith(WATCH_TASK) for name in names)

@@ -32,12 +32,6 @@ def add_hours(hour: str, hours: float) -> str:
     return hour_text(hour_start(hour) + timedelta(hours=hours))
 
 
-def hours_between(first: str, last: str) -> list[str]:
-    """All hours from the first to the last, both included."""
-    count = int((hour_start(last) - hour_start(first)).total_seconds()) // 3600
-    return [add_hours(first, step) for step in range(count + 1)]
-
-
 def parse_time(text: str) -> datetime:
     """Parse a time of the command line: 2026-01-31, 2026-01-31T05, 2026-01-31T05:30; UTC if it has no zone.
 

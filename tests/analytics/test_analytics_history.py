@@ -10,12 +10,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.engine_independent]
 DAYS = 15
 
 
+def hours_of_days(count: int) -> list[str]:
+    """The hours of so many days from 2026-01-05 on."""
+    from waymesh_analytics.hours import add_hours
+
+    return [add_hours("2026-01-05T00", number) for number in range(24 * count)]
+
+
 def series() -> object:
     """Orders: by day 100 an hour, by night 10, each day 24 more; one hour ten times as much."""
-    from waymesh_analytics.hours import hours_between
     from waymesh_analytics.report.tables.history import Series
 
-    found = Series(hours_between("2026-01-05T00", f"2026-01-{4 + DAYS:02d}T23"))
+    found = Series(hours_of_days(DAYS))
     for number, hour in enumerate(found.hours):
         found.deliveries["orders", 0][hour] = (100 if 8 <= number % 24 < 18 else 10) + number // 24
         found.settle_us["orders", 0][hour] = 1000.0
@@ -34,19 +40,17 @@ def test_forecast_follows_the_hours_of_the_day_and_the_trend() -> None:
 
 
 def test_no_forecast_of_two_days() -> None:
-    from waymesh_analytics.hours import hours_between
     from waymesh_analytics.report.tables.history import Series, forecast
 
-    short = Series(hours_between("2026-01-05T00", "2026-01-06T23"))
+    short = Series(hours_of_days(2))
     short.deliveries["orders", 0] = dict.fromkeys(short.hours, 5.0)
     assert forecast(short).rows == []
 
 
 def test_the_one_unusual_hour_is_found() -> None:
-    from waymesh_analytics.hours import hours_between
     from waymesh_analytics.report.tables.history import Series, anomalies
 
-    made = Series(hours_between("2026-01-05T00", "2026-01-05T23"))
+    made = Series(hours_of_days(1))
     made.deliveries["orders", 0] = {hour: 100.0 + number % 5 for number, hour in enumerate(made.hours)}
     made.settle_us["orders", 0] = dict.fromkeys(made.hours, 1000.0)
     assert anomalies(made).rows == []

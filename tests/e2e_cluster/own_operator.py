@@ -287,8 +287,8 @@ class MinedReach:
         client = self._real.client(address, tls)
         return client if self._bomb is None else MinedRouter(client, address, self._bomb)
 
-    def look(self, address: str, tls: Tls, probe: Tls | None) -> Any:
-        return self._real.look(address, tls, probe)
+    def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> Any:
+        return self._real.tls_view(address, tls, probe)
 
 
 async def life(space: Namespace, image: str, bomb: Bomb | None, until: Callable[[], bool]) -> str:

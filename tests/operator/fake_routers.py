@@ -143,7 +143,7 @@ class FakeMesh:
         self.tls_seen.append(tls)
         return self.routers[address]
 
-    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+    def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
         router = self.routers.get(address)
         if router is None or not router.up or not router.serving[0]:
             return TlsView()

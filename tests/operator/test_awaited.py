@@ -53,7 +53,7 @@ def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
         for mesh in (MESH, Ref(NAMESPACE, "other"), Ref("elsewhere", "mesh")):
             awaited.note(mesh, [(SECRET, "y" if mesh.name == "other" else "x")])
         kube.put(thing("Secret", "x"))
-        await awaited.look(kube, inventory)
+        await awaited.look_up(kube, inventory)
         assert woken == [MESH]
 
     asyncio.run(story())
@@ -64,7 +64,7 @@ def test_many_missing_names_share_a_bounded_number_of_requests() -> None:
         kube, awaited = FakeKube(), MissingReferences()
         awaited.note(MESH, [(SECRET, f"s-{number}") for number in range(5 * AT_ONCE)])
         for turn in range(1, 6):
-            await awaited.look(kube, Inventory())
+            await awaited.look_up(kube, Inventory())
             assert len(kube.calls) == turn * AT_ONCE
         assert len({name for _, _, name in kube.calls}) == 5 * AT_ONCE
 
@@ -83,10 +83,10 @@ def test_an_api_server_that_fails_ends_nothing() -> None:
             raise KubeError(503, "busy")
 
         kube.fail, working = fail, kube.fail
-        await awaited.look(kube, inventory)
+        await awaited.look_up(kube, inventory)
         assert woken == []
         kube.fail = working
-        await awaited.look(kube, inventory)
+        await awaited.look_up(kube, inventory)
         assert woken == [MESH]
 
     asyncio.run(story())
@@ -96,7 +96,7 @@ def test_worker_says_what_it_waits_for_until_it_is_there_or_the_router_is_gone()
     async def story(lab: Lab) -> None:
         async def look() -> int:
             before = len(lab.kube.calls)
-            await lab.world.awaited.look(lab.kube, lab.inventory)
+            await lab.world.awaited.look_up(lab.kube, lab.inventory)
             return len(lab.kube.calls) - before
 
         lab.router(1, telemetry={"target": "Claim", "claimRef": {"name": "files"}})

@@ -13,7 +13,7 @@ from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.operator.fake_routers import FakeMesh
 from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.diff import CreateEntity
+from waymesh_operator.router_entities.actions import CreateEntity
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.routers.live_router import ENTITIES_S, LiveRouter, PodView
 

@@ -25,19 +25,19 @@ ROOT = Path(__file__).parents[2]
 
 def test_watches_may_take_a_while_to_begin_and_then_never_end() -> None:
     guard = WatchGuard(2, began=100.0)
-    guard.look(["kopf", "watcher for a"], 100.0 + START_S)
+    guard.check(["kopf", "watcher for a"], 100.0 + START_S)
     for later in range(3):
-        guard.look(["watcher for a", "kopf", "watcher for b", "watcher for c"], 1000.0 + later)
+        guard.check(["watcher for a", "kopf", "watcher for b", "watcher for c"], 1000.0 + later)
     with pytest.raises(WaymeshError, match="a watch has ended"):
-        guard.look(["watcher for a"], 1010.0)
+        guard.check(["watcher for a"], 1010.0)
 
 
 @pytest.mark.parametrize("names", [[], ["watch of routers", "watch of addresses"], ["watcher for a"]])
 def test_watches_that_cannot_be_found_end_the_operator(names: list[str]) -> None:
     guard = WatchGuard(2, began=100.0)
-    guard.look(names, 100.0)
+    guard.check(names, 100.0)
     with pytest.raises(WaymeshError, match=f"{len([n for n in names if WATCH_TASK in n])} of 2 watches of kopf run"):
-        guard.look(names, 100.1 + START_S)
+        guard.check(names, 100.1 + START_S)
 
 
 def test_the_installed_kopf_names_its_watching_tasks_as_we_count_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tests.operator.test_worker_listener_secrets import LISTENERS, people
 from waymesh_operator.cluster.apply import FIRST_S, Refusals, Result
 from waymesh_operator.cluster.stateful_set import FILES_ANNOTATION
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.router_entities.diff import DrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.routers.live_router import Outcome
 
 pytestmark = pytest.mark.engine_independent

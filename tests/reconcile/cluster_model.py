@@ -17,15 +17,15 @@ from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.router_entities.diff import (
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
     DrainRouter,
     QuiesceEntity,
     UndrainRouter,
     UpdateEntity,
-    exclusive_key,
 )
+from waymesh_operator.router_entities.diff import exclusive_key
 from waymesh_operator.router_entities.names import LOG, ROUTER, TELEMETRY, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls

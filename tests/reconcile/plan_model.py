@@ -11,14 +11,14 @@ from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.local.desired import LocalContext, desired_local
 from waymesh_operator.resources.dependents import Address, Resources
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.router_entities.diff import (
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
     DrainRouter,
     UndrainRouter,
     UpdateEntity,
-    exclusive_key,
 )
+from waymesh_operator.router_entities.diff import exclusive_key
 from waymesh_operator.router_entities.names import LOG, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 

@@ -15,6 +15,7 @@ from tests.interop.raw_client import SASL, RawClient
 from tests.kit.certificates import Authority
 from tests.kit.local_mode import Up, mesh_up
 from tests.kit.tokens import AUDIENCE, ISSUER, Issuer
+from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import SaslInit, SaslMechanisms, SaslOutcome
 from waymesh_operator.errors import ManifestError
 from waymesh_operator.local.supervisor import ManifestFiles
@@ -101,7 +102,7 @@ def test_tokens_log_in_and_limits_and_keys_change_live(up: Up, issuer: Issuer, a
             return int(raw.expect(SaslOutcome).code or 0)
 
     assert (outcome(issuer.token()), outcome(issuer.token(aud="other"))) == (0, 1)
-    assert "amqps://127.0.0.1" in up.text
+    wait_until(lambda: "amqps://127.0.0.1" in up.text, what="the table that follows the line about readiness")
     before = up.pids()
     with up.client("mesh-0") as client:
         (router,) = client.query("router")

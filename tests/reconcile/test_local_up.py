@@ -19,9 +19,9 @@ from waymesh_operator.cli.up import Screen, Up, UpOptions
 from waymesh_operator.cluster.actions import StopRouter
 from waymesh_operator.local.status import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, keep_up
-from waymesh_operator.local.tables import TableData, address_table, event_text, link_table, plan_table, screen
+from waymesh_operator.local.tables import TableData, address_table, all_tables, event_text, link_table, plan_table
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.diff import DrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.routers.management import AddressView
 
 from .local_fakes import FakeNetwork, FakeRouter, Stage
@@ -49,13 +49,13 @@ def up(
     """The command over the supervisor of the stage; events go to its screen."""
     output = output or io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=160, height=50, color_system=None)
-    screen_ = Screen(console)
+    screen = Screen(console)
     stage.supervisor.close()
-    world = stage.network.world(screen_.tell)
+    world = stage.network.world(screen.tell)
     files = stage.supervisor._files
     stage.supervisor = Supervisor(files, stage.folder / "state", world, any_port=True)
     stage.supervisor.load()
-    return Up(stage.supervisor, screen_, UpOptions([stage.file], **options)), output  # type: ignore[arg-type]
+    return Up(stage.supervisor, screen, UpOptions([stage.file], **options)), output  # type: ignore[arg-type]
 
 
 class Watch:
@@ -215,7 +215,7 @@ def test_the_screen_of_a_terminal(stage: Stage) -> None:
     events = deque([event_text(Event(GOOD, "something happened"), "12:00:00")])
     console = Console(file=io.StringIO(), width=160)
     with console.capture() as capture:
-        console.print(screen(stage.supervisor.meshes, TableData(addresses), events, 160))
+        console.print(all_tables(stage.supervisor.meshes, TableData(addresses), events, 160))
     shown = capture.get()
     for expected in ("mesh-0", "running", "mesh-1 mesh-2", "2 of 2", "orders", "3,000", "12:00:00 something happened"):
         assert expected in shown

@@ -12,14 +12,14 @@ from waymesh_operator.cluster.plan import drift, plan
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Pod, Ref
-from waymesh_operator.router_entities.diff import (
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
     DrainRouter,
     QuiesceEntity,
     UpdateEntity,
-    plan_entities,
 )
+from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import (
     ADDRESS,
     AUTOLINK,

@@ -13,7 +13,7 @@ from waymesh_operator.cluster.plan import plan
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Router
-from waymesh_operator.router_entities.diff import (
+from waymesh_operator.router_entities.actions import (
     CreateEntity,
     DeleteEntity,
     DrainRouter,

@@ -9,7 +9,7 @@ import pytest
 from waymesh_operator.cluster.actions import Scale
 from waymesh_operator.cluster.mesh import lower_neighbours
 from waymesh_operator.cluster.plan import plan
-from waymesh_operator.router_entities.diff import DrainRouter, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, UndrainRouter
 from waymesh_operator.routers.observed import RouterState
 
 from .cluster_model import ModelCluster

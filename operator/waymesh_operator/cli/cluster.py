@@ -34,12 +34,12 @@ class Found:
     objects: Mapping[str, Sequence[Object]]
 
 
-def look(where: Where, kinds: Iterable[Kind]) -> Found:
+def list_objects(where: Where, kinds: Iterable[Kind]) -> Found:
     """List objects: all of our kinds; of other kinds, those that belong to a mesh. Raises WaymeshError."""
-    return asyncio.run(_look(where, tuple(kinds)))
+    return asyncio.run(_list_objects(where, tuple(kinds)))
 
 
-async def _look(where: Where, kinds: Sequence[Kind]) -> Found:
+async def _list_objects(where: Where, kinds: Sequence[Kind]) -> Found:
     cluster = await find_cluster(context=where.context)
     namespace = where.namespace or cluster.namespace
     kube = DynamicKube(cluster.configuration)
@@ -61,7 +61,7 @@ def choose_pod(where: Where, wanted: str) -> tuple[str, str]:
 
     Without a name, choose the only Router. Raises WaymeshError.
     """
-    found = look(where, (kind_of("Router"), kind_of("Pod")))
+    found = list_objects(where, (kind_of("Router"), kind_of("Pod")))
     pods = {pod["metadata"]["name"]: pod for pod in found.objects["Pod"]}
     if wanted in pods:
         return found.namespace, wanted

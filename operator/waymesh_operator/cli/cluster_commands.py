@@ -1,36 +1,38 @@
-"""`waymesh status`, `topology`, `drain` and `report` on a cluster."""
+"""`waymesh status` and `topology` on a cluster."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.mesh import lower_neighbours
+from waymesh_operator.cluster.mesh import neighbours_by_router, peers_below
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube import RESOURCES, kind_of
-from waymesh_operator.local.tables import by_ordinal, make_console
+from waymesh_operator.local.terminal import (
+    RouterNeighbours,
+    by_ordinal,
+    joined_ids,
+    make_console,
+    titled_table,
+    topology_table,
+)
 from waymesh_operator.resources.router import Router, parse_router, router_id
-from waymesh_operator.router_entities.names import ROUTER, Entity
-from waymesh_operator.routers.management import LiveClient, connect, read_entities, set_draining
 
-from .cluster import Found, Object, Where, bus, condition, look
+from .cluster import Found, Object, Where, condition, list_objects
 
 _STYLE = {"True": "green", "False": "red", "Unknown": "yellow", "": "dim"}
 
 
 def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
     """Print the Routers (or one) and the resources that refer to them. Returns 0 if all are Ready, else 1."""
-    found = look(where, RESOURCES)
-    routers = _named(found, name)
-    others = [item for kind in found.objects if kind != "Router" for item in found.objects[kind] if _of(item, name)]
+    found = list_objects(where, RESOURCES)
+    routers = _routers_named(found, name)
+    dependents = (item for kind, items in found.objects.items() if kind != "Router" for item in items)
+    others = [item for item in dependents if _refers_to(item, name)]
     if as_json:
         print(json.dumps([*routers, *others], indent=2))
     else:
@@ -45,50 +47,47 @@ def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
 
 def run_topology(where: Where, name: str, no_color: bool) -> int:
     """Print which routers are connected. Returns 0 if no connection is missing, else 1."""
-    found = look(where, (kind_of("Router"),))
+    found = list_objects(where, (kind_of("Router"),))
     console = make_console(no_color)
     whole = True
-    for body in _named(found, name):
+    for body in _routers_named(found, name):
         router = parse_router(body)
-        wanted = _wanted(router)
+        wanted = _wanted_neighbours(router)
         live = {row["id"]: row for row in (body.get("status") or {}).get("routers") or ()}
-        table = _table(f"{router.ref}: {router.topology}, {sum(map(len, wanted.values())) // 2} connections")
-        for heading in ("Router", "State", "Neighbours", "Missing"):
-            table.add_column(heading)
-        for node in sorted({*wanted, *live}, key=lambda item: int(item.rpartition("-")[2])):
+        rows = []
+        for node in sorted({*wanted, *live}, key=by_ordinal):
             row = live.get(node, {})
             neighbours = set(row.get("neighbors") or ())
             missing = wanted.get(node, set()) - neighbours
             whole = whole and not missing
-            table.add_row(node, str(row.get("state", "Lost")), _list(neighbours), Text(_list(missing), "red"))
-        console.print(table)
+            rows.append(RouterNeighbours(node, str(row.get("state", "Lost")), neighbours, missing))
+        title = f"{router.ref}: {router.topology}, {sum(map(len, wanted.values())) // 2} connections"
+        console.print(topology_table(title, rows))
     return 0 if whole else 1
 
 
-def _named(found: Found, name: str) -> list[Object]:
+def _routers_named(found: Found, name: str) -> list[Object]:
     routers = [item for item in found.objects["Router"] if name in ("", item["metadata"]["name"])]
     if name and not routers:
         raise WaymeshError(f"there is no Router {name} in namespace {found.namespace}")
     return routers
 
 
-def _of(item: Object, router: str) -> bool:
+def _refers_to(item: Object, router: str) -> bool:
     return router in ("", item["spec"]["routerRef"]["name"])
 
 
-def _wanted(router: Router) -> dict[str, set[str]]:
-    """Return the neighbours that each router should have."""
-    neighbours: dict[str, set[str]] = {router_id(router.ref, k): set() for k in range(router.size)}
-    for ordinal in range(router.size if router.role == "interior" else 0):
-        for peer in lower_neighbours(ordinal, router.size, router.topology):
-            one, other = router_id(router.ref, ordinal), router_id(router.ref, peer)
-            neighbours[one].add(other)
-            neighbours[other].add(one)
-    return neighbours
+def _wanted_neighbours(router: Router) -> dict[str, set[str]]:
+    return neighbours_by_router(
+        {
+            router_id(router.ref, ordinal): [router_id(router.ref, peer) for peer in peers_below(router, ordinal)]
+            for ordinal in range(router.size)
+        }
+    )
 
 
 def _router_table(routers: Iterable[Object]) -> Table:
-    table = _table("Routers")
+    table = titled_table("Routers")
     for heading in ("Name", "Namespace", "Role", "Size", "Ready", "Converged", "Drift", "Why"):
         table.add_column(heading)
     for router in routers:
@@ -109,18 +108,18 @@ def _router_table(routers: Iterable[Object]) -> Table:
 
 
 def _pods_table(router: Object) -> Table:
-    table = _table(f"Routers of {router['metadata']['name']}")
+    table = titled_table(f"Routers of {router['metadata']['name']}")
     for heading in ("Router", "State", "Neighbours", "Unsettled", "Certificate until", "Why"):
         table.add_column(heading)
     for row in (router.get("status") or {}).get("routers") or ():
-        neighbours = _list(row.get("neighbors") or ())
+        neighbours = joined_ids(row.get("neighbors") or ())
         ends = str(row.get("certificateNotAfter", ""))[:10]
         table.add_row(row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends, row.get("reason", ""))
     return table
 
 
 def _resource_table(resources: Iterable[Object]) -> Table:
-    table = _table("Resources")
+    table = titled_table("Resources")
     for heading in ("Kind", "Name", "Router", "Active", "Ready", "Why"):
         table.add_column(heading, overflow="fold")
     for item in resources:
@@ -141,78 +140,3 @@ def _why(item: Object) -> str:
     """Return the message of the first condition that reports a problem."""
     conditions: list[Any] = (item.get("status") or {}).get("conditions") or []
     return next((str(c["message"]) for c in conditions if c["status"] == "False" and c.get("message")), "")
-
-
-def _list(names: Iterable[str]) -> str:
-    return " ".join(sorted(names, key=by_ordinal))
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-
-
-POLL_S = 0.5
-GRACE_S = 10.0
-"""How long after its time-out a router may take to report that it is drained."""
-
-
-def run_drain(where: Where, pod: str, timeout_s: int, undo: bool, wait: bool) -> int:
-    """Drain a router. Returns 0 when it is drained (or with `undo`, serves), 1 on time-out. Raises WaymeshError."""
-    with bus(where, pod) as (name, url):
-        return drain_at(name, url, timeout_s, undo, wait)
-
-
-def drain_at(name: str, url: str, timeout_s: int, undo: bool, wait: bool) -> int:
-    """Like `run_drain`, for the router whose management is at the URL."""
-    client = connect(url, 10.0)
-    try:
-        set_draining(client, _router(client).name, None if undo else timeout_s)
-        print(f"{name} {'serves again' if undo else 'drains'}")
-        return 0 if undo or not wait or _drained(client, name, timeout_s) else 1
-    finally:
-        client.close()
-
-
-def _drained(client: LiveClient, name: str, timeout_s: int) -> bool:
-    end, told = time.monotonic() + timeout_s + GRACE_S, -1
-    while time.monotonic() < end:
-        attributes = _router(client).attributes
-        unsettled = int(attributes.get("unsettledDeliveries") or 0)
-        if attributes.get("drainStatus") == "drained":
-            print(f"{name} is drained" + (f"; {unsettled} deliveries were not settled in time" if unsettled else ""))
-            return True
-        if unsettled != told:
-            print(f"{name}: {unsettled} deliveries unsettled")
-            told = unsettled
-        time.sleep(POLL_S)
-    print(f"{name} is not drained")
-    return False
-
-
-def _router(client: LiveClient) -> Entity:
-    (router,) = read_entities(client, (ROUTER,))
-    return router
-
-
-REPORT = "app.kubernetes.io/name=waymesh-analytics,app.kubernetes.io/component=report"
-"""Labels of the pod that serves the report of the analytics job."""
-REPORT_PORT = 8080
-
-
-def run_report(where: Where, out: Path | None, name: str) -> int:
-    """Fetch a file of the report into `out`, or to stdout if it is None, and return the exit code.
-
-    Raises WaymeshError.
-    """
-    from .forward import fetch  # the synchronous client is slow to import
-
-    data = fetch(where.context, where.namespace, REPORT, f"{REPORT_PORT}/{name}")
-    if out is None:
-        sys.stdout.buffer.write(data)
-        return 0
-    try:
-        out.write_bytes(data)
-    except OSError as error:
-        raise WaymeshError(f"{out}: {error.strerror}") from None
-    print(f"{out}: {len(data):,} bytes")
-    return 0

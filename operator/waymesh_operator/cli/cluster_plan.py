@@ -21,7 +21,8 @@ from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster
-from waymesh_operator.local.tables import make_console, plan_table
+from waymesh_operator.local.tables import plan_table
+from waymesh_operator.local.terminal import make_console
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
 from waymesh_operator.resources.router import Ref
@@ -31,7 +32,7 @@ from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
 from .forward import Forwarder
-from .up import CHANGES, action_row
+from .local_plan import EXIT_CHANGES, action_row
 
 UNKNOWN_IMAGE = "the-operators-default"
 
@@ -58,7 +59,7 @@ def run_cluster_plan(options: ClusterPlanOptions) -> int:
         console = make_console(options.no_color)
         for ref, actions in plans.items():
             console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
-    return CHANGES if options.detailed and any(plans.values()) else 0
+    return EXIT_CHANGES if options.detailed and any(plans.values()) else 0
 
 
 async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:
@@ -166,6 +167,6 @@ class _ForwardReach:
         }
         return connect(f"amqp://127.0.0.1:{self.forwarder.port(self.namespace, pods[address], LOCAL_PORT)}", 10.0)
 
-    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+    def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
         """See Reach."""
         return TlsView()

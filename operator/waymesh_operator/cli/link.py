@@ -125,7 +125,7 @@ def list_(
 
     from rich.table import Table
 
-    from waymesh_operator.local.tables import make_console
+    from waymesh_operator.local.terminal import make_console
 
     json_ = as_json(output)
     rows = _run(_with_listener(Where(router, listener, context, namespace), _rows))

@@ -1,4 +1,4 @@
-"""`waymesh status`, `topology` and `drain` for meshes that `waymesh up` runs."""
+"""`waymesh status` and `topology`, and the router to drain, for meshes that `waymesh up` runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.local.mesh import LocalMesh
 from waymesh_operator.local.running import Link, links, wanted_neighbours
-from waymesh_operator.local.tables import by_ordinal, make_console, router_table
+from waymesh_operator.local.tables import router_table
+from waymesh_operator.local.terminal import RouterNeighbours, by_ordinal, make_console, titled_table, topology_table
 from waymesh_operator.routers.observed import RouterState
 
 
@@ -39,17 +39,16 @@ def run_local_topology(meshes: Sequence[LocalMesh], name: str, no_color: bool) -
     whole = True
     for mesh in _chosen(meshes, name):
         wanted = wanted_neighbours(mesh)
-        table = _table(f"{mesh.ref}: {sum(map(len, wanted.values())) // 2} connections")
-        for heading in ("Router", "State", "Neighbours", "Missing"):
-            table.add_column(heading)
+        rows = []
         for router_id in sorted(wanted, key=by_ordinal):
             router = mesh.routers.get(router_id)
             neighbours = set(router.view.neighbours) if router else set()
             missing = wanted[router_id] - neighbours
             whole = whole and not missing and router is not None
             state = router.state.value if router else "ended"
-            table.add_row(router_id, state, _list(neighbours), Text(_list(missing), "red"))
-        console.print(table)
+            rows.append(RouterNeighbours(router_id, state, neighbours, missing))
+        title = f"{mesh.ref}: {sum(map(len, wanted.values())) // 2} connections"
+        console.print(topology_table(title, rows))
     return 0 if whole else 1
 
 
@@ -104,18 +103,10 @@ def _row(mesh: LocalMesh, found: Iterable[Link]) -> dict[str, Any]:
 
 
 def _link_table(mesh: LocalMesh, found: Iterable[Link]) -> Table:
-    table = _table(f"Brokers, links and other meshes of {mesh.ref}")
+    table = titled_table(f"Brokers, links and other meshes of {mesh.ref}")
     for heading in ("Router", "Type", "Name", "What", "State", "Last error"):
         table.add_column(heading, overflow="fold")
     for link in found:
         style = "green" if link.active else "yellow"
         table.add_row(link.router, link.type, link.name, link.what, Text(link.state, style), link.error)
     return table
-
-
-def _list(names: Iterable[str]) -> str:
-    return " ".join(sorted(names, key=by_ordinal))
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)

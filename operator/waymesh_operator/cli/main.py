@@ -26,7 +26,7 @@ from .options import (
     is_plugin,
     on_cluster,
 )
-from .programs import AnalyzeCommand, analyze, policy, query
+from .programs import JobCommand, analyze, policy, query
 
 if TYPE_CHECKING:
     from waymesh_operator.local.mesh import LocalMesh
@@ -101,9 +101,9 @@ def plan(
         raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
         raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
-    from .up import PlanOptions, run_plan
+    from .local_plan import LocalPlanOptions, run_local_plan
 
-    raise typer.Exit(run_plan(PlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
+    raise typer.Exit(run_local_plan(LocalPlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
 
 
 @app.command()
@@ -170,15 +170,15 @@ def drain(
     """
     local = _local(context, namespace, state_dir)
     if local:
-        from .cluster_commands import drain_at
+        from .drain import drain_at
         from .local_commands import local_router
 
         with local_router(local, pod) as (name, url):
             raise typer.Exit(drain_at(name, url, timeout, undo, not no_wait))
     from .cluster import Where
-    from .cluster_commands import run_drain
+    from .drain import drain_pod
 
-    raise typer.Exit(run_drain(Where(context, namespace), pod, timeout, undo, not no_wait))
+    raise typer.Exit(drain_pod(Where(context, namespace), pod, timeout, undo, not no_wait))
 
 
 @app.command()
@@ -197,8 +197,8 @@ def explain(
 
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
-app.command(cls=AnalyzeCommand)(analyze)
-app.command(cls=AnalyzeCommand)(query)
+app.command(cls=JobCommand)(analyze)
+app.command(cls=JobCommand)(query)
 app.add_typer(policy, name="policy")
 app.add_typer(link, name="link")
 
@@ -215,7 +215,7 @@ def report(
 ) -> None:
     """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
     from .cluster import Where
-    from .cluster_commands import run_report
+    from .report import run_report
 
     chosen = out or Path(Path(name).name)
     raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))

@@ -15,8 +15,17 @@ from typer.core import TyperCommand
 
 from .options import flatten
 
+Master = Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")]
+SparkSettings = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark setting; repeatable.", show_default=False)
+]
+Endpoint = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="S3 endpoint of s3a:// addresses if it is not AWS: http://minio:9000."),
+]
 
-class AnalyzeCommand(TyperCommand):
+
+class JobCommand(TyperCommand):
     """A command that keeps its arguments, because the job gets them unchanged."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -26,7 +35,7 @@ class AnalyzeCommand(TyperCommand):
 
 
 @dataclass(frozen=True, slots=True)
-class JobOptions:
+class AnalyzeOptions:
     """The options of `python -m waymesh_analytics`, which also has their defaults."""
 
     path: Annotated[str, typer.Argument(metavar="PATH", help="Folder or s3a:// address that contains v1/.")]
@@ -39,14 +48,9 @@ class JobOptions:
         float | None,
         typer.Option(metavar="HOURS", help="Report on the last HOURS hours, instead of --from and --to."),
     ] = None
-    master: Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")] = None
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark setting; repeatable.", show_default=False)
-    ] = None
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="S3 endpoint of s3a:// addresses if it is not AWS: http://minio:9000."),
-    ] = None
+    master: Master = None
+    conf: SparkSettings = None
+    endpoint: Endpoint = None
     streaming: Annotated[
         bool, typer.Option("--streaming", help="Find new files by Structured Streaming (availableNow).")
     ] = False
@@ -79,14 +83,14 @@ class JobOptions:
 
 
 @flatten
-def analyze(ctx: typer.Context, options: JobOptions) -> None:
+def analyze(ctx: typer.Context, options: AnalyzeOptions) -> None:
     """Report on the files that routers exported: traffic, latency, outcomes, faults, missing records.
 
     Needs the extra `analytics` and Java. Results are kept in OUT/store: the next run reads only new files.
     Exit code 0; 1 for an error; 2 for wrong usage; 3 with --strict if records are missing; 4 if another run
     writes OUT/store.
     """
-    raise typer.Exit(run_analyze(ctx.obj))
+    raise typer.Exit(run_job(ctx.obj))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +112,9 @@ class QueryOptions:
         str | None,
         typer.Option("--as-of", metavar="WHEN", help="The store as of a time (2026-01-31T05:00, UTC) or version."),
     ] = None
-    master: Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")] = None
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark setting; repeatable.", show_default=False)
-    ] = None
-    endpoint: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="S3 endpoint of s3a:// addresses if it is not AWS: http://minio:9000."),
-    ] = None
+    master: Master = None
+    conf: SparkSettings = None
+    endpoint: Endpoint = None
 
 
 @flatten
@@ -125,10 +124,10 @@ def query(ctx: typer.Context, options: QueryOptions) -> None:
     Needs the extra `analytics` and Java. Only reads. Exit code 0; 1 for wrong SQL, no store or another error; 2 for
     wrong usage.
     """
-    raise typer.Exit(run_analyze(ctx.obj, "waymesh_analytics.cli.query"))
+    raise typer.Exit(run_job(ctx.obj, "waymesh_analytics.cli.query"))
 
 
-def run_analyze(words: Sequence[str], module: str = "waymesh_analytics") -> int:
+def run_job(words: Sequence[str], module: str = "waymesh_analytics") -> int:
     """Run `python -m MODULE` with these arguments and return its exit code. Ctrl-C reaches the job too."""
     job = subprocess.Popen([sys.executable, "-m", module, *words])
     while True:

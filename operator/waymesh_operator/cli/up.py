@@ -1,10 +1,8 @@
-"""`waymesh up`: the loop of local mode with a live table, or with plain lines if stdout is not a terminal; and
-`waymesh plan`: what `up` would do, as a table or as JSON."""
+"""`waymesh up`: the loop of local mode with a live table, or with plain lines if stdout is not a terminal."""
 
 from __future__ import annotations
 
 import errno
-import json
 import signal
 import time
 from collections import deque
@@ -14,28 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waymesh_operator.cluster.actions import Action, CreateRouter
 from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.status import BAD, NOTE, Event
-from waymesh_operator.local.supervisor import ManifestFiles, MeshPlan, Supervisor, keep_up
+from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
 from waymesh_operator.local.tables import (
     TableData,
+    all_tables,
     event_text,
-    make_console,
-    plan_table,
     resource_table,
     router_table,
-    screen,
 )
-from waymesh_operator.router_entities.names import Entity
+from waymesh_operator.local.terminal import make_console
 from waymesh_operator.routers.management import connect
 
 EVENTS_SHOWN = 12
@@ -56,16 +50,16 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> int:
     """Run until stopped and return the exit code. Raises WaymeshError before anything was started."""
-    screen_ = Screen(make_console(options.no_color))
+    screen = Screen(make_console(options.no_color))
     files = ManifestFiles(options.files)
     root = options.state_dir or default_root()
     supervisor = Supervisor(
-        files, root, Environment(SystemLauncher(), connect, screen_.tell), any_port=options.free_ports
+        files, root, Environment(SystemLauncher(), connect, screen.tell), any_port=options.free_ports
     )
     supervisor.load()
     try:
         supervisor.adopt(time.monotonic())
-        return Up(supervisor, screen_, options).run()
+        return Up(supervisor, screen, options).run()
     finally:
         supervisor.close()
 
@@ -78,9 +72,9 @@ class Screen:
         self._events: deque[Text] = deque(maxlen=EVENTS_SHOWN)
         self._live: Live | None = None
         self._shown_at = 0.0
-        self.lost = False
+        self.write_failed = False
         """Whether output could not be written."""
-        self.gone = False
+        self.reader_gone = False
         """Whether nobody reads it any more: the pipe is closed, or the terminal is gone."""
 
     @contextmanager
@@ -105,10 +99,10 @@ class Screen:
         try:
             yield
         except SystemExit:  # by rich, for a closed pipe; it writes nothing from then on
-            self.lost = self.gone = True
+            self.write_failed = self.reader_gone = True
         except OSError as error:
-            self.lost = True
-            self.gone = error.errno == errno.EIO  # not if the disk is full
+            self.write_failed = True
+            self.reader_gone = error.errno == errno.EIO  # not if the disk is full
 
     def tell(self, event: Event) -> None:
         """Show one event."""
@@ -125,7 +119,7 @@ class Screen:
         if self._live is not None and now - self._shown_at >= REFRESH_S:
             self._shown_at = now
             shown = TableData(supervisor.addresses(), supervisor.resources)
-            table = screen(supervisor.meshes, shown, self._events, self._console.width)
+            table = all_tables(supervisor.meshes, shown, self._events, self._console.width)
             with self._writing():
                 self._live.update(table, refresh=True)
 
@@ -144,13 +138,13 @@ class Screen:
 class Up:
     """One run of the command."""
 
-    def __init__(self, supervisor: Supervisor, screen_: Screen, options: UpOptions) -> None:
+    def __init__(self, supervisor: Supervisor, screen: Screen, options: UpOptions) -> None:
         self._supervisor = supervisor
-        self._screen = screen_
+        self._screen = screen
         self._options = options
         self._wake = SimpleQueue[None]()
-        self._asked = 0
-        self._answered = 0
+        self._stop_requests = 0
+        self._handled_requests = 0
         self._ready = False
         self._failed = False
         self._began = time.monotonic()
@@ -167,24 +161,24 @@ class Up:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-        return 1 if self._failed or self._screen.lost else 0
+        return 1 if self._failed or self._screen.write_failed else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._asked += 1
+        self._stop_requests += 1
         self._wake.put(None)
 
     def _turn_ended(self) -> bool:
         now = time.monotonic()
-        if self._screen.gone and not self._answered:
-            self._asked += 1
-        if self._asked > self._answered:
+        if self._screen.reader_gone and not self._handled_requests:
+            self._stop_requests += 1
+        if self._stop_requests > self._handled_requests:
             self._stop()
-        if self._supervisor.settled and not self._answered and not self._ready:
+        if self._supervisor.settled and not self._handled_requests and not self._ready:
             self._on_ready()
         if self._options.timeout_s and not self._ready and now - self._began > self._options.timeout_s:
             self._on_timeout()
         self._screen.show(self._supervisor, now)
-        return bool(self._answered) and self._supervisor.gone
+        return bool(self._handled_requests) and self._supervisor.gone
 
     def _on_ready(self) -> None:
         self._ready = True
@@ -193,89 +187,22 @@ class Up:
             for view in self._supervisor.unresolved:
                 self._failed = True
                 self._screen.tell(Event(BAD, f"{view.subject}: {view.state}: {view.error}"))
-            self._asked += 1
+            self._stop_requests += 1
             self._stop()
 
     def _on_timeout(self) -> None:
         if not self._failed:
             self._failed = True
             self._screen.tell(Event(BAD, f"not ready within {self._options.timeout_s:g} s"))
-            self._asked += 1
+            self._stop_requests += 1
             self._stop()
 
     def _stop(self) -> None:
         """On the first request, drain and stop; on further ones, stop without waiting."""
-        if self._answered == 0:
+        if self._handled_requests == 0:
             text = "stopping all routers, the highest first; press Ctrl-C again to stop without waiting"
             self._screen.tell(Event(NOTE, text))
             self._supervisor.leave()
-        if self._asked > 1:
+        if self._stop_requests > 1:
             self._supervisor.hurry()
-        self._answered = self._asked
-
-
-CHANGES = 2
-"""Exit code with --detailed-exitcode when there is something to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """The options of the command."""
-
-    files: list[Path]
-    state_dir: Path | None = None
-    free_ports: bool = False
-    as_json: bool = False
-    detailed: bool = False
-    no_color: bool = False
-
-
-def run_plan(options: PlanOptions) -> int:
-    """Print the plan and return the exit code. Raises WaymeshError."""
-    world = Environment(SystemLauncher(), connect, lambda event: None)
-    root = options.state_dir or default_root()
-    supervisor = Supervisor(ManifestFiles(options.files), root, world, any_port=options.free_ports)
-    supervisor.load(lock=False)
-    now = time.monotonic()
-    supervisor.adopt(now)
-    plans = supervisor.plans(now)
-    supervisor.close()
-    if options.as_json:
-        rows = [{"mesh": str(ref), **row} for ref, found in plans.items() for row in _rows(found)]
-        print(json.dumps(rows, indent=2))
-    else:
-        console = make_console(options.no_color)
-        if not plans:
-            console.print("no Router in the manifests: nothing to do")
-        for ref, found in plans.items():
-            console.print(plan_table(ref, found.actions) if found.actions else f"{ref}: nothing to do")
-            for view in found.unresolved:
-                console.print(f"{view.subject} will not work: {view.state}: {view.error}", style="red", soft_wrap=True)
-    return CHANGES if options.detailed and any(found.actions for found in plans.values()) else 0
-
-
-def _rows(found: MeshPlan) -> Iterator[dict[str, Any]]:
-    for view in found.unresolved:
-        description = f"{view.subject} will not work: {view.error}"
-        yield {"action": "Unresolved", "router": "", "reason": view.state, "description": description}
-    for action in found.actions:
-        yield action_row(action)
-
-
-def _entity_row(entity: Entity) -> dict[str, Any]:
-    return {"type": entity.type, "name": entity.name, "attributes": dict(entity.attributes)}
-
-
-def action_row(action: Action) -> dict[str, Any]:
-    """Return a step as a JSON object."""
-    row: dict[str, Any] = {
-        "action": type(action).__name__,
-        "router": action.router_id,
-        "description": action.describe(),
-    }
-    entity = getattr(action, "entity", None)
-    if entity is not None:
-        row["entity"] = _entity_row(entity)
-    if isinstance(action, CreateRouter):
-        row["entities"] = [_entity_row(entity) for entity in action.router.entities]
-    return row
+        self._handled_requests = self._stop_requests

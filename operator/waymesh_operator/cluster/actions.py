@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from waymesh_operator.router_entities.diff import RouterAction
+from waymesh_operator.router_entities.actions import RouterAction
 
 from .mesh import DesiredRouter
 from .objects import Manifest
 
 
 @dataclass(frozen=True)
-class CreateRouter:
-    """Start a router that does not exist. It boots with its full configuration."""
+class _StartRouter:
+    """Start a router. It boots with its full configuration, the seed."""
 
     sign: ClassVar[str] = "+"
     router: DesiredRouter
@@ -23,6 +23,11 @@ class CreateRouter:
     def router_id(self) -> str:
         """The id of the router."""
         return self.router.id
+
+
+@dataclass(frozen=True)
+class CreateRouter(_StartRouter):
+    """Start a router that does not exist."""
 
     def describe(self) -> str:
         """The action in words."""
@@ -34,18 +39,10 @@ class CreateRouter:
 
 
 @dataclass(frozen=True)
-class RestartRouter:
-    """Restart a router that has ended unexpectedly."""
+class RestartRouter(_StartRouter):
+    """Restart a router that has ended unexpectedly, for the reason that was observed."""
 
-    sign: ClassVar[str] = "+"
-    router: DesiredRouter
-    seed: str
     reason: str
-
-    @property
-    def router_id(self) -> str:
-        """The id of the router."""
-        return self.router.id
 
     def describe(self) -> str:
         """The action in words."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding, NotOurs
 from waymesh_operator.kube import SECRET, Kind, KubeClient, kind_of
-from waymesh_operator.router_entities.diff import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
@@ -165,28 +165,28 @@ def _concerns_pods(step: ObjectAction) -> bool:
 
 @dataclass(slots=True)
 class DeliveredSeeds:
-    """For each router the current start (`PodView.life`) and the digest of the seeds that it matched last."""
+    """For each router the current start (`PodView.start_id`) and the digest of the seeds that it matched last."""
 
     _known: dict[str, tuple[str, str]] | None = None
 
     def fresh(
-        self, desired: DesiredState, mesh: ObservedMesh, lives: Mapping[str, str], formed: bool
+        self, desired: DesiredState, mesh: ObservedMesh, start_ids: Mapping[str, str], was_converged: bool
     ) -> frozenset[str]:
         """Running routers that have not matched this configuration since they started.
 
-        `formed`: the mesh had converged before the first observation, so its routers have received it.
+        `was_converged`: the mesh had converged before the first observation, so its routers have received it.
         """
         digest = _digest(desired)
         running = _running(mesh)
         if self._known is None:
-            self._known = {name: (lives.get(name, ""), digest) for name in running} if formed else {}
-        return frozenset(name for name in running if self._known.get(name) != (lives.get(name, ""), digest))
+            self._known = {name: (start_ids.get(name, ""), digest) for name in running} if was_converged else {}
+        return frozenset(name for name in running if self._known.get(name) != (start_ids.get(name, ""), digest))
 
     def note(
         self,
         desired: DesiredState,
         mesh: ObservedMesh,
-        lives: Mapping[str, str],
+        start_ids: Mapping[str, str],
         steps: Iterable[Action],
         drift: Drift,
         refused: Collection[tuple[str, tuple[str, str]]],
@@ -201,7 +201,7 @@ class DeliveredSeeds:
         former = self._known or {}
         self._known = {name: known for name, known in former.items() if name in mesh.routers}
         for name in _running(mesh) - behind - drift.routers:
-            self._known[name] = (lives.get(name, ""), digest)
+            self._known[name] = (start_ids.get(name, ""), digest)
 
 
 def _running(mesh: ObservedMesh) -> frozenset[str]:

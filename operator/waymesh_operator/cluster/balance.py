@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.router_entities.diff import MoveClients
+from waymesh_operator.router_entities.actions import MoveClients
 from waymesh_operator.router_entities.names import ROUTER
 from waymesh_operator.routers.observed import RouterState
 
@@ -73,8 +73,8 @@ def surplus(loads: Mapping[str, Load]) -> list[MoveClients]:
     found = []
     for name, load in sorted(loads.items()):
         over = load.clients > share * TOLERANCE and load.clients > share + FEW
-        told = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= told_by
-        if over and not told and load.age_s > youngest + SKEW_S:
+        already_set = abs(load.share - share) <= share * (TOLERANCE - 1) and load.share_age_s <= told_by
+        if over and not already_set and load.age_s > youngest + SKEW_S:
             found.append(MoveClients(name, share, youngest + SKEW_S))
     return found
 

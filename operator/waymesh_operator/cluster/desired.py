@@ -208,7 +208,7 @@ def _desired_router(
     found: EntityPlacement,
     shared: tuple[Entity, ...],
     context: ClusterContext,
-    told: tuple[Entity, ...],
+    failover_listeners: tuple[Entity, ...],
 ) -> DesiredRouter:
     own_id = router_id(router.ref, ordinal)
     domain = f"{router.ref.name}-mesh.{router.ref.namespace}.svc.{context.settings.cluster_domain}"
@@ -216,7 +216,7 @@ def _desired_router(
     connectors = tuple(DesiredConnector(peer, f"{peer}.{domain}", MESH_PORT) for peer in peers)
     own = (
         Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s, "maxMemory": router.max_memory}),
-        *told,
+        *failover_listeners,
         *(connector_entity(router.ref, item.peer, (item.host, item.port), MUTUAL) for item in connectors),
         *found.only_on(ordinal),
     )

@@ -76,8 +76,8 @@ def exposure_name(router: str, listener: str, router_id: str = "") -> str:
     doubtful = len(_PARTED.findall(name)) > 1 or (not router_id and _LIKE_ROUTER_ID.search(router) is not None)
     if len(name) <= LONGEST and not doubtful:
         return name
-    told = f"{router}/{router_id}/{listener}" if doubtful else name
-    return f"{name[: LONGEST - 9].rstrip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    identity = f"{router}/{router_id}/{listener}" if doubtful else name
+    return f"{name[: LONGEST - 9].rstrip('-')}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def exposure_objects(router: Router, count: int, apis: RouteApis) -> list[Manifest]:
@@ -100,7 +100,7 @@ def opens(manifest: Manifest) -> bool:
 
 def missing_api(router: Router, apis: RouteApis) -> str:
     """Describe listeners not exposed because the cluster lacks an API or the operator a permission; empty if none."""
-    told = []
+    problems = []
     for listener in router.listeners:
         kind, kind_of_exposure = route_kind(listener), listener.expose.type if listener.expose else ""
         if kind in apis.forbidden:
@@ -109,8 +109,8 @@ def missing_api(router: Router, apis: RouteApis) -> str:
             why = f"this cluster has no API for a {kind}"
         else:
             continue
-        told.append(f"listener {listener.name} is not exposed by {kind_of_exposure}: {why}")
-    return "; ".join(told)
+        problems.append(f"listener {listener.name} is not exposed by {kind_of_exposure}: {why}")
+    return "; ".join(problems)
 
 
 def _service(router: Router, exposure: Exposure) -> Manifest:

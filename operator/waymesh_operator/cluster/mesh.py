@@ -99,6 +99,21 @@ class DesiredMesh:
     # Clients move to routers with fewer of them.
     balance: bool = False
 
+    @property
+    def neighbours(self) -> dict[str, set[str]]:
+        """The ids of the routers that each router should be connected to."""
+        return neighbours_by_router({router.id: [item.peer for item in router.connectors] for router in self.routers})
+
+
+def neighbours_by_router(connects_to: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Return the neighbours of each router from the routers that each connects to: a connection has two ends."""
+    neighbours: dict[str, set[str]] = {router: set() for router in connects_to}
+    for router, peers in connects_to.items():
+        for peer in peers:
+            neighbours[router].add(peer)
+            neighbours.setdefault(peer, set()).add(router)
+    return neighbours
+
 
 def peers_below(router: Router, ordinal: int) -> tuple[int, ...]:
     """Ordinals that a router connects to."""
@@ -139,8 +154,8 @@ def _own(router: DesiredRouter, credentials: str) -> Iterable[Entity]:
 def render(entities: Iterable[Entity]) -> str:
     """Render entities as text, without log modules at the default level, and without a policy that has only defaults,
     because routers of older images refuse policies."""
-    told = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
-    return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in told) + "\n]\n"
+    written = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
+    return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in written) + "\n]\n"
 
 
 def _row(entity: Entity) -> list[Any]:

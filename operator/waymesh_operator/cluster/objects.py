@@ -60,10 +60,10 @@ def make(router: Router, api_version: str, kind: str, suffix: str, body: Mapping
 def marked(manifest: Manifest) -> Manifest:
     """Return the manifest with its digest as an annotation. For a Secret, the digest only covers the names of
     entries."""
-    told = {**manifest, "data": sorted(manifest["data"])} if manifest["kind"] == "Secret" else dict(manifest)
+    digested = {**manifest, "data": sorted(manifest["data"])} if manifest["kind"] == "Secret" else dict(manifest)
     metadata = {name: value for name, value in manifest["metadata"].items() if name != "annotations"}
     others = {n: v for n, v in manifest["metadata"].get("annotations", {}).items() if n != MANIFEST_ANNOTATION}
-    text = json.dumps({**told, "metadata": {**metadata, "annotations": others}}, sort_keys=True)
+    text = json.dumps({**digested, "metadata": {**metadata, "annotations": others}}, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return {**manifest, "metadata": {**metadata, "annotations": {**others, MANIFEST_ANNOTATION: digest}}}
 

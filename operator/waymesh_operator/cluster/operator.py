@@ -191,7 +191,7 @@ class Operator:
         guard = WatchGuard(expected, clock())
         while True:
             self._on_signals()  # kopf has replaced them by its own handlers
-            guard.look([task.get_name() for task in asyncio.all_tasks() if not task.done()], clock())
+            guard.check([task.get_name() for task in asyncio.all_tasks() if not task.done()], clock())
             await asyncio.sleep(GUARD_S)
 
     async def _beat(self) -> None:

@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.resources.router import router_id
-from waymesh_operator.router_entities.diff import (
+from waymesh_operator.router_entities.actions import (
     DeleteEntity,
     DrainRouter,
     EntityAction,
     QuiesceEntity,
     UndrainRouter,
-    plan_entities,
 )
+from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import STANDING_TYPES, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
 
@@ -68,7 +68,7 @@ class ObservedState:
     leaving: frozenset[str] = frozenset()
 
 
-STATEFUL_SET, CONFIG_MAP = "StatefulSet", "ConfigMap"
+CONFIG_MAP = "ConfigMap"
 REMOVABLE = ("Service", "Issuer", "Certificate", "TLSRoute", "TCPRoute", "Route", "Ingress")
 """Kinds whose objects are deleted when they are no longer desired. Secrets are kept: others may write them by then. A
 mesh needs the other kinds as long as its Router exists, and they are deleted with it."""

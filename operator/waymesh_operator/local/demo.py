@@ -26,7 +26,8 @@ from .mesh import Environment, LocalMesh
 from .processes import SystemLauncher
 from .status import Event
 from .supervisor import ManifestFiles, Supervisor, keep_up
-from .tables import address_table, event_text, link_table, make_console, router_table
+from .tables import address_table, event_text, link_table, router_table
+from .terminal import make_console
 
 MANIFEST = "mesh.yaml"
 ADDRESS = "orders"

@@ -19,7 +19,7 @@ from waymesh_operator.cluster.actions import (
 from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.errors import LiveError
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.diff import DrainRouter, MoveClients, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.router_entities.names import LISTENER, ROUTER, Entity
 from waymesh_operator.routers.management import (
     AddressView,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waymesh_operator.cluster.mesh import neighbours_by_router
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.names import OPERATORS
@@ -78,12 +79,7 @@ def _link(router: str, kind: str, row: Mapping[str, Any]) -> Link:
 def wanted_neighbours(mesh: LocalMesh) -> dict[str, set[str]]:
     """The required neighbours of each router, from the configurations with which the routers were started."""
     ports = {purposes["mesh"][1]: name for name, purposes in mesh.folder.ports.items() if "mesh" in purposes}
-    wanted: dict[str, set[str]] = {name: set() for name in mesh.folder.ports}
-    for name in mesh.folder.ports:
-        for peer in _peers(mesh.folder.seed(name), ports):
-            wanted[name].add(peer)
-            wanted[peer].add(name)
-    return wanted
+    return neighbours_by_router({name: _peers(mesh.folder.seed(name), ports) for name in mesh.folder.ports})
 
 
 def _peers(seed: str, ports: Mapping[int, str]) -> Iterator[str]:

@@ -83,9 +83,10 @@ class ResourceStates:
         """Whether every resource is active, or its error was reported."""
         return all(view.ready or (view.kind, view.resource.ref) in self._reported for view in self.views)
 
-    def look(self, resources: Resources, desired: DesiredState, observed: ObservedState, now: float) -> None:
+    def update(self, resources: Resources, desired: DesiredState, observed: ObservedState, now: float) -> None:
         """Compute the states from the observation, and report those that have changed.
-         Connections and links take a moment to start: the error of a resource that was never active is reported if it
+
+        Connections and links take a moment to start: the error of a resource that was never active is reported if it
         persists.
         """
         seen = MeshSnapshot(desired, observed, datetime.now(UTC))

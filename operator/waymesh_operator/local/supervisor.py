@@ -217,7 +217,7 @@ class Supervisor:
 
     def _plan(self, ref: Ref, entry: _Entry, now: float) -> MeshPlan:
         desired, observed = self._desired(ref, entry).state, entry.mesh.observe(now)
-        entry.states.look(entry.resources, desired, observed, now)
+        entry.states.update(entry.resources, desired, observed, now)
         return MeshPlan(plan(desired, observed), tuple(view for view in entry.states.views if not view.resolved))
 
     @property
@@ -273,7 +273,7 @@ class Supervisor:
         desired = local.state.mesh
         stored = self._store(entry, local.files)
         if ref in self._wanted:
-            entry.states.look(entry.resources, local.state, observed, now)
+            entry.states.update(entry.resources, local.state, observed, now)
         actions = plan(local.state, observed)
         waiting: set[str] = set()
         # Without their files, routers get no new configuration, but they can always be stopped.
@@ -358,11 +358,7 @@ class Supervisor:
 
 def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
     """Whether all desired routers respond, see all others (and no former ones) and have their neighbours."""
-    neighbours: dict[str, set[str]] = {router.id: set() for router in desired.routers}
-    for router in desired.routers:
-        for connector in router.connectors:
-            neighbours[router.id].add(connector.peer)
-            neighbours[connector.peer].add(router.id)
+    neighbours = desired.neighbours
     if neighbours.keys() != mesh.routers.keys():
         return False
     for live in mesh.routers.values():

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,13 +16,14 @@ from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
-from waymesh_operator.router_entities.diff import describe_entity
+from waymesh_operator.router_entities.actions import describe_entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
 from .mesh import LocalMesh
 from .processes import LocalRouter
 from .status import BAD, GOOD, NOTE, WARN, Event, ResourceView
+from .terminal import WIDE, titled_table
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
 STATES = {
@@ -33,7 +33,6 @@ STATES = {
     RouterState.WAITING: "red",
     RouterState.DRAINING: "cyan",
 }
-WIDE = 110
 ROUTER_COLUMNS: Mapping[str, Literal["left", "right"]] = {
     "Router": "left",
     "State": "left",
@@ -51,26 +50,14 @@ ONLY_WIDE = ("Pid", "Conns", "Links", "Unsettled", "CPU")
 SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 
 
-def make_console(no_color: bool) -> Console:
-    """The console for tables. Without a terminal, it has room for all columns."""
-    width = None if Console().is_terminal else WIDE + 10
-    return Console(color_system=None if no_color else "auto", highlight=False, width=width)
-
-
 def event_text(event: Event, clock: str) -> Text:
     """An event as one line."""
     return Text.assemble((f"{clock} ", "dim"), (event.text, STYLES[event.level]))
 
 
-def by_ordinal(router: str) -> tuple[str, int, str]:
-    """The key by which ids of routers are sorted; those outside of the mesh may have no ordinal."""
-    name, _, ordinal = router.rpartition("-")
-    return (name, int(ordinal), "") if ordinal.isdecimal() else (router, -1, router)
-
-
 def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
     """The routers of a mesh: state, process, URLs for clients, neighbours. A narrow one has fewer columns."""
-    table = _table(f"Routers of {mesh.ref}")
+    table = titled_table(f"Routers of {mesh.ref}")
     chosen = [column for column in ROUTER_COLUMNS if width >= WIDE or column not in ONLY_WIDE]
     for heading in chosen:
         table.add_column(heading, justify=ROUTER_COLUMNS[heading])
@@ -103,7 +90,7 @@ def _router_cells(router: LocalRouter, urls: Mapping[str, str], mesh: Collection
 
 def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
     """The addresses that clients use on a mesh."""
-    table = _table(f"Addresses of {ref}")
+    table = titled_table(f"Addresses of {ref}")
     table.add_column("Address", overflow="fold")
     table.add_column("Distribution")
     for heading in ("Consumers", "Producers", "In", "Out"):
@@ -116,7 +103,7 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
 
 def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
     """Brokers, links and VhostPolicies of a mesh: on how many routers each is active, and the error on the others."""
-    table = _table(f"Brokers, links and policies of {ref}")
+    table = titled_table(f"Brokers, links and policies of {ref}")
     for heading in ("Kind", "Name", "What", "Dir", "Active", "State", "Last error"):
         table.add_column(heading, overflow="fold")
     for view in views:
@@ -147,7 +134,7 @@ def _what(view: ResourceView) -> tuple[str, str]:
 
 def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     """Links of clients, by router, from the routers' `router.link` entities. Excludes those of management."""
-    table = _table("Links of clients")
+    table = titled_table("Links of clients")
     for heading in ("Router", "Dir", "Address"):
         table.add_column(heading)
     for heading in ("Capacity", "Credit", "Deliveries", "Accepted", "Unsettled"):
@@ -169,7 +156,7 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
 
 def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
     """The steps of a plan."""
-    table = _table(f"Plan for {ref}")
+    table = titled_table(f"Plan for {ref}")
     table.add_column("")
     table.add_column("Step", overflow="fold")
     for action in actions:
@@ -188,8 +175,8 @@ class TableData:
     resources: Mapping[Ref, tuple[ResourceView, ...]] = field(default_factory=dict)
 
 
-def screen(meshes: Iterable[LocalMesh], shown: TableData, events: deque[Text], width: int) -> RenderableType:
-    """All tables and the latest events, for a terminal of this width."""
+def all_tables(meshes: Iterable[LocalMesh], shown: TableData, events: deque[Text], width: int) -> RenderableType:
+    """The tables of all meshes and the latest events, for a terminal of this width."""
     parts: list[RenderableType] = []
     addresses = shown.addresses
     for mesh in meshes:
@@ -199,7 +186,3 @@ def screen(meshes: Iterable[LocalMesh], shown: TableData, events: deque[Text], w
         if addresses.get(mesh.ref):
             parts.append(address_table(mesh.ref, addresses[mesh.ref]))
     return Group(*parts, *events)
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)

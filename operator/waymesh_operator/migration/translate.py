@@ -192,30 +192,43 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     item: dict[str, Any] = {"name": _listener_name(entity, listeners), "port": port}
     if role == "route-container":
         item["role"] = role
-    if entity.text("sslProfile"):
-        item["tls"] = True
-        found.note(entity, "sslProfile: clients get the mesh's certificate; see spec.tls of the Router")
-    auth = _auth(entity)
-    if auth != "none":
-        item["auth"] = auth
-    if auth in ("plain", "scram"):
-        item["users"] = {"secretRef": {"name": f"{found.router}-users"}}
-        found.note(entity, f"create the Secret {found.router}-users: a key for each user, the password as its value")
-        if auth == "scram" and "SCRAM" not in entity.text("saslMechanisms").upper():
-            found.note(entity, "saslMechanisms: clients log in with SCRAM; PLAIN needs TLS")
+    item |= _listener_security(found, entity)
     if entity.flag("expose"):
         found.note(entity, "expose: create a Service of type LoadBalancer, or an Ingress, for the port")
     if entity.text("failoverUrls"):
         found.note(entity, "failoverUrls: set failover: Auto of a listener to tell clients the mesh's routers")
+    listeners[port] = item | _listener_settings(entity)
+
+
+def _listener_security(found: Translation, entity: Entity) -> dict[str, Any]:
+    """TLS and log-in of a listener, with notes on what to do manually."""
+    fields: dict[str, Any] = {}
+    if entity.text("sslProfile"):
+        fields["tls"] = True
+        found.note(entity, "sslProfile: clients get the mesh's certificate; see spec.tls of the Router")
+    auth = _auth(entity)
+    if auth != "none":
+        fields["auth"] = auth
+    if auth in ("plain", "scram"):
+        fields["users"] = {"secretRef": {"name": f"{found.router}-users"}}
+        found.note(entity, f"create the Secret {found.router}-users: a key for each user, the password as its value")
+        if auth == "scram" and "SCRAM" not in entity.text("saslMechanisms").upper():
+            found.note(entity, "saslMechanisms: clients log in with SCRAM; PLAIN needs TLS")
+    return fields
+
+
+def _listener_settings(entity: Entity) -> dict[str, Any]:
+    """Settings of a listener that are taken over unchanged, and its limits."""
+    fields: dict[str, Any] = {}
     if entity.text("routeAddress"):
-        item["routeAddress"] = entity.text("routeAddress")
+        fields["routeAddress"] = entity.text("routeAddress")
     if entity.text("openCapabilities"):
-        item["openCapabilities"] = entity.text("openCapabilities").split()
+        fields["openCapabilities"] = entity.text("openCapabilities").split()
     if entity.text("connectionRate"):
-        item["connectionRate"] = entity.text("connectionRate")
+        fields["connectionRate"] = entity.text("connectionRate")
     limits = _numbers(entity, *LIMITS)
-    item |= {name: number for name, number in limits.items() if number or name.endswith("Seconds")}  # else 0: default
-    listeners[port] = item
+    fields |= {name: number for name, number in limits.items() if number or name.endswith("Seconds")}  # else 0: default
+    return fields
 
 
 def _listener_name(entity: Entity, listeners: Mapping[int, Mapping[str, Any]]) -> str:

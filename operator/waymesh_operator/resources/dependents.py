@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from .router import Manifest, Ref, Router, _local, _metadata, ref_of
+from .router import Manifest, Ref, Router, local_ref, ref_of, server_metadata
 from .router_link import RouterLink
 from .vhost_policy import VhostPolicy
 
@@ -161,7 +161,7 @@ def parse_address(manifest: Manifest) -> Address:
     spec = manifest["spec"]
     return Address(
         ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
+        router=local_ref(manifest, "routerRef"),
         prefix=spec.get("prefix"),
         pattern=spec.get("pattern"),
         distribution=spec["distribution"],
@@ -170,7 +170,7 @@ def parse_address(manifest: Manifest) -> Address:
         egress_phase=spec.get("egressPhase"),
         priority=spec.get("priority"),
         enable_fallback=spec["enableFallback"],
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 
@@ -180,7 +180,7 @@ def parse_broker(manifest: Manifest) -> Broker:
     auth, placement, tls = spec.get("auth", {}), spec["placement"], spec.get("tls")
     return Broker(
         ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
+        router=local_ref(manifest, "routerRef"),
         endpoints=tuple((item["host"], item["port"]) for item in spec.get("endpoints", ())),
         hostname=spec.get("hostname", ""),
         container_id=spec.get("containerId", ""),
@@ -190,7 +190,7 @@ def parse_broker(manifest: Manifest) -> Broker:
         secret=auth.get("secretRef", {}).get("name", ""),
         placement=placement["routers"],
         ordinals=tuple(sorted(placement.get("ordinals", ()))),
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 
@@ -199,10 +199,10 @@ def parse_autolink(manifest: Manifest) -> AutoLink:
     spec = manifest["spec"]
     return AutoLink(
         ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
+        router=local_ref(manifest, "routerRef"),
         address=spec["address"],
         direction=spec["direction"],
-        broker=_local(manifest, "brokerRef") if "brokerRef" in spec else None,
+        broker=local_ref(manifest, "brokerRef") if "brokerRef" in spec else None,
         container_id=spec.get("containerId"),
         phase=spec.get("phase"),
         external_address=spec.get("externalAddress"),
@@ -213,7 +213,7 @@ def parse_autolink(manifest: Manifest) -> AutoLink:
         capabilities=tuple(sorted(spec.get("capabilities", ()))),
         link_properties=tuple(sorted(spec.get("linkProperties", {}).items())),
         deletion_policy=spec["deletionPolicy"],
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 
@@ -222,15 +222,15 @@ def parse_linkroute(manifest: Manifest) -> LinkRoute:
     spec = manifest["spec"]
     return LinkRoute(
         ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
+        router=local_ref(manifest, "routerRef"),
         direction=spec["direction"],
         prefix=spec.get("prefix"),
         pattern=spec.get("pattern"),
-        broker=_local(manifest, "brokerRef") if "brokerRef" in spec else None,
+        broker=local_ref(manifest, "brokerRef") if "brokerRef" in spec else None,
         container_id=spec.get("containerId"),
         add_external_prefix=spec.get("addExternalPrefix"),
         del_external_prefix=spec.get("delExternalPrefix"),
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 

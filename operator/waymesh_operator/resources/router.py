@@ -190,11 +190,11 @@ def parse_router(manifest: Manifest) -> Router:
         policy=_policy(spec["policy"]) if "policy" in spec else Policy(),
         token_profiles=tuple(_token_profile(item) for item in spec.get("tokenProfiles", ())),
         max_memory=_bytes(spec["maxMemory"]) if "maxMemory" in spec else None,
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 
-def _metadata(manifest: Manifest) -> dict[str, Any]:
+def server_metadata(manifest: Manifest) -> dict[str, Any]:
     """Metadata that only the API server sets; empty outside a cluster."""
     metadata = manifest["metadata"]
     return {
@@ -204,7 +204,7 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _local(manifest: Manifest, name: str) -> Ref:
+def local_ref(manifest: Manifest, name: str) -> Ref:
     """A reference to a resource in the same namespace."""
     return Ref(ref_of(manifest).namespace, manifest["spec"][name]["name"])
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from .router import Manifest, Ref, _local, _metadata, ref_of
+from .router import Manifest, Ref, local_ref, ref_of, server_metadata
 
 ROLES = ("inter-router", "edge")
 """Roles of listeners to which the routers of other meshes connect, and of RouterLinks."""
@@ -51,7 +51,7 @@ def parse_router_link(manifest: Manifest) -> RouterLink:
     placement = spec["placement"]
     return RouterLink(
         ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
+        router=local_ref(manifest, "routerRef"),
         role=spec["role"],
         token=spec.get("tokenSecretRef", {}).get("name", ""),
         endpoints=tuple((item["host"], item["port"]) for item in spec.get("endpoints", ())),
@@ -60,7 +60,7 @@ def parse_router_link(manifest: Manifest) -> RouterLink:
         cost=spec["cost"],
         placement=placement["routers"],
         ordinals=tuple(sorted(placement.get("ordinals", ()))),
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .router import Manifest, Ref, _local, _metadata, ref_of
+from .router import Manifest, Ref, local_ref, ref_of, server_metadata
 
 _LIMITS = (
     "maxConnectionsPerUser", "maxConnectionsPerHost", "connectionRatePerUser", "connectionRatePerHost",
@@ -76,7 +76,7 @@ def parse_vhost_policy(manifest: Manifest) -> VhostPolicy:
     spec = manifest["spec"]
     return VhostPolicy(
         ref=ref_of(manifest),
-        router=_local(manifest, "routerRef"),
+        router=local_ref(manifest, "routerRef"),
         hostname=spec["hostname"],
         aliases=tuple(sorted(spec.get("aliases", ()))),
         max_connections=spec["maxConnections"],
@@ -92,7 +92,7 @@ def parse_vhost_policy(manifest: Manifest) -> VhostPolicy:
         max_message_size=spec.get("maxMessageSize"),
         allow_unknown_user=spec["allowUnknownUser"],
         groups=tuple(_group(item) for item in spec["groups"]),
-        **_metadata(manifest),
+        **server_metadata(manifest),
     )
 
 

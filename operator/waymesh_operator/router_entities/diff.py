@@ -1,15 +1,15 @@
-"""Actions on a running router, and the comparison of the entities it should have with those it has, which returns the
-actions that remove the differences."""
+"""The comparison of the entities that a router should have with those it has; returns the actions that remove the
+differences."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from waymesh_schema.convert import convert
 from waymesh_schema.entities import entity_type
 
+from .actions import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
 from .names import (
     ADDRESS,
     AUTOLINK,
@@ -22,136 +22,10 @@ from .names import (
     Entity,
     free_name,
     keeps_name,
+    match_of,
     quiesces,
 )
 from .policies import same_groups
-
-
-@dataclass(frozen=True)
-class CreateEntity:
-    """Create an entity on a running router. `replaces`: it replaces one with other values."""
-
-    sign: ClassVar[str] = "+"
-    router_id: str
-    entity: Entity
-    replaces: bool = False
-
-    def describe(self) -> str:
-        """The action in words."""
-        return f"{self.router_id}: {'replace' if self.replaces else 'create'} {describe_entity(self.entity)}"
-
-
-@dataclass(frozen=True)
-class UpdateEntity:
-    """Update an entity on a running router. `changes` is name → (present, desired)."""
-
-    sign: ClassVar[str] = "~"
-    router_id: str
-    entity: Entity
-    changes: Mapping[str, tuple[Any, Any]]
-
-    def describe(self) -> str:
-        """The action in words."""
-        changes = ", ".join(_change(name, *values) for name, values in self.changes.items())
-        return f"{self.router_id}: update {self.entity.type} {short_name(self.entity)}: {changes}"
-
-
-def _change(name: str, old: Any, new: Any) -> str:
-    """Describe a changed attribute; a map, such as the groups of a vhost, would be too long."""
-    return name if isinstance(new, Mapping) else f"{name} {old} → {new}"
-
-
-@dataclass(frozen=True)
-class DeleteEntity:
-    """Delete an entity of a running router."""
-
-    sign: ClassVar[str] = "-"
-    router_id: str
-    entity: Entity
-    replaced: bool = False
-
-    def describe(self) -> str:
-        """The action in words."""
-        what = "remove the old" if self.replaced else "delete"
-        return f"{self.router_id}: {what} {describe_entity(self.entity)}"
-
-
-@dataclass(frozen=True)
-class QuiesceEntity:
-    """Quiesce an entity: it accepts no more messages, and the router removes it when all deliveries are settled."""
-
-    sign: ClassVar[str] = "-"
-    router_id: str
-    entity: Entity
-    replaced: bool = False
-
-    def describe(self) -> str:
-        """The action in words."""
-        what = "the old " if self.replaced else ""
-        return f"{self.router_id}: quiesce and remove {what}{describe_entity(self.entity)}"
-
-
-@dataclass(frozen=True)
-class DrainRouter:
-    """Set `draining` and `drainTimeoutSeconds` of a router. The next observations show its progress."""
-
-    sign: ClassVar[str] = "-"
-    router_id: str
-    timeout_s: int
-
-    def describe(self) -> str:
-        """The action in words."""
-        return f"drain router {self.router_id} (at most {self.timeout_s} s)"
-
-
-@dataclass(frozen=True)
-class UndrainRouter:
-    """Reset `draining`: the router is desired again before it was removed."""
-
-    sign: ClassVar[str] = "+"
-    router_id: str
-
-    def describe(self) -> str:
-        """The action in words."""
-        return f"take router {self.router_id} back into service"
-
-
-@dataclass(frozen=True)
-class MoveClients:
-    """Set `clientShare` of a router: it closes connections of clients above it that were open `older_s` before."""
-
-    sign: ClassVar[str] = "~"
-    router_id: str
-    share: int
-    older_s: int
-
-    def describe(self) -> str:
-        """The action in words."""
-        return f"router {self.router_id}: move clients above {self.share} to other routers"
-
-
-EntityAction = CreateEntity | UpdateEntity | DeleteEntity | QuiesceEntity
-
-
-def short_name(entity: Entity) -> str:
-    """The name for display, without the prefix of the resource."""
-    return entity.base_name.split("/", 3)[-1] if entity.owned else entity.name.removeprefix(f"{entity.type}/")
-
-
-def describe_entity(entity: Entity) -> str:
-    """Describe an entity: type, name and the most important attributes."""
-    attributes = entity.attributes
-    if entity.type == ADDRESS:
-        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return f"address {short_name(entity)} ({kind} {attributes.get(kind)}, {attributes.get('distribution')})"
-    if entity.type in (LISTENER, CONNECTOR):
-        return f"{entity.type} {short_name(entity)} ({attributes.get('host')}:{attributes.get('port')})"
-    if entity.type == VHOST:
-        return f"vhost {short_name(entity)} ({attributes.get('hostname')})"
-    return f"{entity.type} {short_name(entity)}"
-
-
-RouterAction = EntityAction | DrainRouter | UndrainRouter | MoveClients
 
 
 def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
@@ -168,11 +42,11 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
         if wanted.type == VHOST and name == "groups" and same_groups(live.attributes.get(name), value):
             continue
         attribute = table[name]
-        is_, should = (
+        present, desired = (
             attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
         )
-        if is_ != should and not (_phase_default(wanted, name, is_, should)):
-            changed[name] = (is_, should)
+        if present != desired and not _phase_default(wanted, name, present, desired):
+            changed[name] = (present, desired)
     if live.attributes.get(QUIESCING):
         changed[QUIESCING] = (True, False)
     return changed
@@ -184,14 +58,14 @@ SECRETS = ("saslPassword", "password")
 """Attributes that a router does not report. They hold the path of a file, which follows from the entity's name."""
 
 
-def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
+def _phase_default(wanted: Entity, name: str, present: Any, desired: Any) -> bool:
     """Return whether the difference is only a phase that the manifest omits and the router reports as the default
     number."""
-    if should is not None or name not in ("ingressPhase", "egressPhase", "phase"):
+    if desired is not None or name not in ("ingressPhase", "egressPhase", "phase"):
         return False
     if name == "phase":
-        return bool(is_ == (1 if wanted.attributes.get("direction") == "in" else 0))
-    return bool(is_ == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
+        return bool(present == (1 if wanted.attributes.get("direction") == "in" else 0))
+    return bool(present == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
 
 
 def exclusive_key(entity: Entity) -> tuple[str, ...]:
@@ -199,23 +73,23 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
     listener."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
-        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return (entity.type, kind, str(attributes.get(kind)))
+        kind, match = match_of(entity)
+        return (entity.type, kind, str(match))
     if entity.type == VHOST:
         return (entity.type, str(attributes.get("hostname")))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
     if entity.type == LINKROUTE:
-        kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
+        kind, match = match_of(entity)
+        return (entity.type, kind, str(match), str(attributes.get("direction")), _target(entity))
     if entity.type == AUTOLINK:
-        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _OF_AUTOLINK))
+        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _SET_BY_CREATE))
     if entity.type == CONNECTOR and not keeps_name(entity):
         return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
     return (entity.type, entity.name)
 
 
-_OF_AUTOLINK = tuple(
+_SET_BY_CREATE = tuple(
     name
     for name, attribute in entity_type(AUTOLINK).attributes.items()
     if attribute.create and not attribute.update and name not in ("name", "type")
@@ -282,8 +156,8 @@ def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
     """How an entity is removed; None if it is being quiesced already."""
     if not quiesces(delete.entity):
         return delete
-    told = delete.entity.attributes.get(QUIESCING)
-    return None if told else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
+    quiescing = delete.entity.attributes.get(QUIESCING)
+    return None if quiescing else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
 
 
 def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:

@@ -116,6 +116,13 @@ def token_file(profile: str, part: str) -> str:
     return f"token.{profile}.{part}"
 
 
+def match_of(entity: Entity) -> tuple[str, Any]:
+    """Return the attribute by which an address or a link route matches addresses, `prefix` or `pattern`, and its
+    value."""
+    attribute = "prefix" if entity.attributes.get("prefix") is not None else "pattern"
+    return attribute, entity.attributes.get(attribute)
+
+
 def keeps_name(entity: Entity) -> bool:
     """Return whether a replacement must have the same name: others refer to it, or both would connect to the same
     router."""

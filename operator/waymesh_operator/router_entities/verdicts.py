@@ -115,9 +115,9 @@ def judge_users(router: Router, secrets: Secrets) -> Verdict:
             return Verdict(resolved_refs=False, reason="SecretMissing", message=message)
         bad = unusable_users(data)
         if bad:
-            told = [f"{user} ({why})" for user, why in list(bad.items())[:SHOWN]]
+            rejected = [f"{user} ({why})" for user, why in list(bad.items())[:SHOWN]]
             more = f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
-            message = f"Secret {name}: these users cannot log in: {', '.join(told)}{more}"
+            message = f"Secret {name}: these users cannot log in: {', '.join(rejected)}{more}"
             return Verdict(resolved_refs=False, reason="SecretUnusable", message=message)
     return GOOD
 

@@ -16,7 +16,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
 from waymesh_operator.kube import SELECTOR
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.diff import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LISTENER, ROUTER, VHOST, Entity, leads_out
 from waymesh_operator.tls.rollover import TlsView
 
@@ -116,7 +116,7 @@ def _moment(event: Mapping[str, Any]) -> str:
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One router's pod. `address` is empty until it has one; `trouble`: why it does not run; `waits`: the
-    kubelet has not started the router yet; `life` identifies one start of the router."""
+    kubelet has not started the router yet; `start_id` identifies one start of the router."""
 
     id: str
     ordinal: int
@@ -127,7 +127,7 @@ class PodView:
     leaving: bool = False
     waits: bool = False
     trouble: Trouble = NO_TROUBLE
-    life: str = ""
+    start_id: str = ""
 
     @property
     def reachable(self) -> bool:
@@ -154,7 +154,7 @@ def pod_view(pod: Mapping[str, Any], mesh: Ref) -> PodView | None:
         leaving=bool(metadata.get("deletionTimestamp")),
         waits=not metadata.get("deletionTimestamp") and "waiting" in (router.get("state") or {}),
         trouble=NO_TROUBLE if metadata.get("deletionTimestamp") else pod_trouble(pod, router, ready),
-        life=f"{metadata.get('uid', '')}/{router.get('restartCount', 0)}",
+        start_id=f"{metadata.get('uid', '')}/{router.get('restartCount', 0)}",
     )
 
 
@@ -233,7 +233,7 @@ class LiveRouter:
 
     def look_at_tls(self, probe: Tls | None, now: float) -> TlsView:
         """Make a TLS handshake and note what the router presents."""
-        self.view = self._reach.look(self.pod.address, self.tls, probe)
+        self.view = self._reach.tls_view(self.pod.address, self.tls, probe)
         self._tls_at = now
         return self.view
 

@@ -19,7 +19,13 @@ from cryptography.hazmat.primitives import hashes
 from waymesh_client.channel import Sasl, Tls
 from waymesh_client.errors import ClientError, ManagementError
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.diff import CreateEntity, DeleteEntity, EntityAction, QuiesceEntity, UpdateEntity
+from waymesh_operator.router_entities.actions import (
+    CreateEntity,
+    DeleteEntity,
+    EntityAction,
+    QuiesceEntity,
+    UpdateEntity,
+)
 from waymesh_operator.router_entities.names import LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import TlsView
@@ -88,7 +94,7 @@ class Reach(Protocol):
     def client(self, address: str, tls: Tls) -> LiveClient:
         """Return a client of the router at this address. It connects at the first request."""
 
-    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+    def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
         """Return the result of a TLS handshake; an empty view if it fails. With `probe`, also whether that is
         accepted."""
 
@@ -109,7 +115,7 @@ class SecureReach:
             f"amqps://{where}:{self.port}", timeout_s=self.timeout_s, tls=tls, sasl=Sasl(mechanisms="EXTERNAL")
         )
 
-    def look(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
+    def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
         """See Reach."""
         place = (address, self.port)
         try:

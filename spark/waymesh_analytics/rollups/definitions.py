@@ -25,32 +25,18 @@ OUTCOMES = ("accepted", "rejected", "released", "modified", "presettled", "dropp
 FAILED = ("rejected", "released", "modified", "dropped")
 _WITHOUT_SETTLEMENT = ("presettled", "dropped", "lost")
 """Outcomes that no receiver sent: their time is not a settlement time."""
-LINK_COUNTERS = (
-    "deliveries",
-    "presettled",
-    "dropped_presettled",
-    "accepted",
-    "rejected",
-    "released",
-    "modified",
-    "delayed_1s",
-    "delayed_10s",
-)
+_OUTCOME_COUNTERS = ("presettled", "dropped_presettled", "accepted", "rejected", "released", "modified")
+_DELAY_COUNTERS = ("delayed_1s", "delayed_10s")
+LINK_COUNTERS = ("deliveries", *_OUTCOME_COUNTERS, *_DELAY_COUNTERS)
 ROUTER_COUNTERS = (
-    "presettled",
-    "dropped_presettled",
-    "accepted",
-    "rejected",
-    "released",
-    "modified",
+    *_OUTCOME_COUNTERS,
     "ingress",
     "egress",
     "transit",
     "ingress_route_container",
     "egress_route_container",
     "fallback",
-    "delayed_1s",
-    "delayed_10s",
+    *_DELAY_COUNTERS,
     "cpu_us",
 )
 ADDRESS_COUNTERS = ("ingress", "egress", "transit", "to_container", "from_container")
@@ -75,10 +61,6 @@ def _grouped(rows: pa.Table, keys: Sequence[str], measures: Mapping[str, Measure
 
 def _most(rows: pa.Table, names: Sequence[str]) -> dict[str, Measure]:
     return {name: (rows[name], "max") for name in names}
-
-
-def _last(rows: pa.Table, names: Sequence[str]) -> dict[str, Measure]:
-    return {name: (rows[name], "last") for name in names}
 
 
 def _spans(rows: pa.Table, counters: Sequence[str]) -> dict[str, Measure]:

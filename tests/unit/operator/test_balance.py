@@ -13,7 +13,7 @@ from waymesh_operator.cluster.balance import FEW, SKEW_S, Load, moves, surplus
 from waymesh_operator.cluster.mesh import DesiredMesh, DesiredRouter
 from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.diff import MoveClients
+from waymesh_operator.router_entities.actions import MoveClients
 from waymesh_operator.router_entities.names import ROUTER, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 

@@ -18,7 +18,7 @@ from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.local.desired import LocalContext, desired_local
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router
-from waymesh_operator.router_entities.diff import UpdateEntity
+from waymesh_operator.router_entities.actions import UpdateEntity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 from waymesh_router.failover import server_list
 

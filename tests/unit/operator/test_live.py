@@ -9,7 +9,7 @@ import pytest
 
 from waymesh_client.errors import ClientError, ConnectionFailed, ManagementError
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.diff import CreateEntity, DeleteEntity, UpdateEntity
+from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
 from waymesh_operator.router_entities.names import ADDRESS, LOG, MANAGED_TYPES, Entity
 from waymesh_operator.routers.management import apply_entity, read_addresses, read_entities, read_router, set_draining
 

@@ -15,7 +15,7 @@ import pytest
 
 from waymesh_analytics.cli import main as analyze_job
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.local.tables import make_console
+from waymesh_operator.local.terminal import make_console
 
 pytestmark = pytest.mark.engine_independent
 

@@ -191,10 +191,10 @@ def expiring(router: Router, seen: MeshSnapshot) -> Condition:
     )
     if not found:
         return Condition(EXPIRING, False, "NotExpiring", "no certificate that a listener names ends soon")
-    told = [_text(one, seen.now) for one in found[:SHOWN]]
+    texts = [_text(one, seen.now) for one in found[:SHOWN]]
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     ended = found[0].validity.end <= seen.now
-    return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", "; ".join(told) + more)
+    return Condition(EXPIRING, True, "CertificateEnded" if ended else "CertificateEndsSoon", "; ".join(texts) + more)
 
 
 def link_validity(link: RouterLink, seen: MeshSnapshot | None) -> Validity | None:

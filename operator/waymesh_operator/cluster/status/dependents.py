@@ -55,8 +55,8 @@ class Row:
 
     def render(self) -> dict[str, Any]:
         """The row in `.status.routers`."""
-        told = {"lastError": self.error, "peer": self.peer, "since": self.since}
-        return {"id": self.id, "operStatus": self.state} | {name: text for name, text in told.items() if text}
+        optional = {"lastError": self.error, "peer": self.peer, "since": self.since}
+        return {"id": self.id, "operStatus": self.state} | {name: text for name, text in optional.items() if text}
 
 
 def address_status(
@@ -64,8 +64,8 @@ def address_status(
 ) -> dict[str, Any]:
     """`.status` of an Address. `seen` is None if the Router that it refers to does not exist (in all five)."""
     rows = _rows("Address", address, [address_entity(address)], seen)
-    told = {"match": address.match, "consumers": seen.consumers.get(address.ref, 0) if seen else 0}
-    return _status(_Case("Address", address, seen, rows), before, now) | told
+    fields = {"match": address.match, "consumers": seen.consumers.get(address.ref, 0) if seen else 0}
+    return _status(_Case("Address", address, seen, rows), before, now) | fields
 
 
 def autolink_status(
@@ -82,8 +82,8 @@ def linkroute_status(
     """`.status` of a LinkRoute."""
     rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
     links = sum(_count(entity, seen) for entity in linkroute_entities(linkroute)) if seen else 0
-    told = {"match": linkroute.match, "active": _share(rows), "links": links}
-    return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | told | _state(rows)
+    fields = {"match": linkroute.match, "active": _share(rows), "links": links}
+    return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | fields | _state(rows)
 
 
 def broker_status(
@@ -107,9 +107,9 @@ def _incoming_status(
             _lost(router, seen) or Row(router.id, "active" if router.id in there else "inactive")
             for router in seen.desired.mesh.routers
         ]
-    told = {"connected": _share(rows)}
+    fields = {"connected": _share(rows)}
     rows = _where_connected(rows, broker.incoming_id, seen) if seen else rows
-    return _status(_Case("Broker", broker, seen, rows), before, now) | told | _state(rows)
+    return _status(_Case("Broker", broker, seen, rows), before, now) | fields | _state(rows)
 
 
 def _where_connected(rows: Sequence[Row], container: str, seen: MeshSnapshot) -> list[Row]:
@@ -119,8 +119,8 @@ def _where_connected(rows: Sequence[Row], container: str, seen: MeshSnapshot) ->
     idle = [row for row in rows if row.state == "inactive" and row.id not in there]
     if there:
         return [row for row in rows if row not in idle]
-    told = f"no broker with container-id {container} has connected"
-    return [Row(row.id, row.state, row.error or told) if row in idle else row for row in rows]
+    not_connected = f"no broker with container-id {container} has connected"
+    return [Row(row.id, row.state, row.error or not_connected) if row in idle else row for row in rows]
 
 
 def router_link_status(
@@ -131,12 +131,12 @@ def router_link_status(
     rows = _dated([_of_other_name(row, link.router.name) for row in found], before, now)
     peers = sorted({row.peer for row in rows if row.peer})
     meshes = sorted({_mesh_of(peer) or peer for peer in peers})
-    told = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers), "remoteMesh": ",".join(meshes)}
+    fields = {"connected": _share(rows), "peers": peers, "peer": ",".join(peers), "remoteMesh": ",".join(meshes)}
     validity = link_validity(link, seen)
     expiring = () if validity is None else (link_expiring(link, validity, now),)
     if validity is not None:
-        told["certificateNotAfter"] = timestamp(validity.end)
-    return _status(_Case("RouterLink", link, seen, rows, expiring), before, now) | told | _state(rows)
+        fields["certificateNotAfter"] = timestamp(validity.end)
+    return _status(_Case("RouterLink", link, seen, rows, expiring), before, now) | fields | _state(rows)
 
 
 def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> list[Row]:
@@ -166,14 +166,14 @@ def vhost_policy_status(
     counts = seen.vhosts if seen else VhostCounts()
     groups = [{"name": group.name, "denied": counts.denied[policy.hostname, group.name]} for group in policy.groups]
     denied = sum(number for (hostname, _), number in counts.denied.items() if hostname == policy.hostname)
-    told = {
+    fields = {
         "active": _share(rows),
         "connections": counts.connections[policy.hostname],
         "denied": counts.refused[policy.hostname] + denied,
         "dryRunDenials": counts.dry_run[policy.hostname],
         "groups": groups,
     }
-    return _status(_Case("VhostPolicy", policy, seen, rows), before, now) | told | _state(rows)
+    return _status(_Case("VhostPolicy", policy, seen, rows), before, now) | fields | _state(rows)
 
 
 def _count(entity: Entity, seen: MeshSnapshot) -> int:
@@ -244,8 +244,8 @@ def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
     if row.state != "inactive" or row.error or not name:
         return row
     for connector in seen.live[row.id].get((CONNECTOR, name), ()):
-        told = _reported_state(row.id, connector)
-        return Row(row.id, row.state, f"the broker is not connected: {told.error or told.state}")
+        reported = _reported_state(row.id, connector)
+        return Row(row.id, row.state, f"the broker is not connected: {reported.error or reported.state}")
     return row
 
 
@@ -295,10 +295,10 @@ def _conditions(case: _Case) -> list[Condition]:
 def verdict_conditions(verdict: Verdict) -> list[Condition]:
     """Return Accepted and ResolvedRefs according to the verdict."""
     accepted = verdict.accepted and not verdict.conflicted
-    told = (verdict.reason, verdict.message)
-    resolved = ("ResolvedRefs", RESOLVED) if verdict.resolved_refs else told
+    problem = (verdict.reason, verdict.message)
+    resolved = ("ResolvedRefs", RESOLVED) if verdict.resolved_refs else problem
     return [
-        Condition("Accepted", accepted, *(("Accepted", _good(verdict)) if accepted else told)),
+        Condition("Accepted", accepted, *(("Accepted", _good(verdict)) if accepted else problem)),
         Condition("ResolvedRefs", verdict.resolved_refs, *resolved),
     ]
 

@@ -81,20 +81,20 @@ def _drift(seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
         last = timestamp(seen.now)
     recent = bool(last) and last > timestamp(seen.now - TOLD_FOR)
     state = "Present" if current else "Repaired" if recent else "None"
-    told = {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
-    return told | ({"lastRepaired": last} if last else {})
+    fields = {"state": state, "current": current, "repaired": repaired, "unmanaged": seen.drift.unmanaged}
+    return fields | ({"lastRepaired": last} if last else {})
 
 
 def _tls(seen: MeshSnapshot) -> dict[str, Any]:
     assert seen.tls is not None
-    told = {
+    status = {
         "phase": seen.tls.phase.name.capitalize(),
         "authority": seen.tls.generation,
         "authorityNotAfter": timestamp(expires(seen.tls.authority.certificate)),
     }
     if seen.tls.leaf.certificate:
-        told["certificateNotAfter"] = timestamp(expires(seen.tls.leaf.certificate))
-    return told | ({"message": seen.tls.message} if seen.tls.message else {})
+        status["certificateNotAfter"] = timestamp(expires(seen.tls.leaf.certificate))
+    return status | ({"message": seen.tls.message} if seen.tls.message else {})
 
 
 def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
@@ -113,16 +113,29 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
 
 def _stalled(seen: MeshSnapshot) -> Condition:
     """Return the condition: whether manual action is needed."""
-    if seen.desired.stalled:
-        return Condition("Stalled", True, "Stalled", seen.desired.stalled)
-    if seen.foreign:
-        return Condition("Stalled", True, "Conflicted", _conflict(seen))
-    if seen.desired.unexposed:
-        return Condition("Stalled", True, "ApiMissing", seen.desired.unexposed)
+    obstacle = _obstacle(seen)
+    if obstacle:
+        return Condition("Stalled", True, *obstacle)
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
         return Condition("Stalled", True, next(iter(lasting.values())).word, _summary(lasting))
     return Condition("Stalled", False, "NotStalled", "no manual action is needed")
+
+
+def _obstacle(seen: MeshSnapshot) -> tuple[str, str] | None:
+    """Return reason and message if the operator cannot create all objects until somebody acts."""
+    if seen.desired.stalled:
+        return "Stalled", seen.desired.stalled
+    if seen.foreign:
+        return "Conflicted", _conflict(seen)
+    if seen.desired.unexposed:
+        return "ApiMissing", seen.desired.unexposed
+    return None
+
+
+def _conflict(seen: MeshSnapshot) -> str:
+    conflicts = "; ".join(seen.foreign[:SHOWN])
+    return f"{conflicts}. This Router needs the name: remove the object, or give the Router another name"
 
 
 def _paused(router: Router) -> Condition:
@@ -147,12 +160,9 @@ def _summary(troubles: Mapping[str, Trouble]) -> str:
 
 def _programmed(seen: MeshSnapshot) -> Condition:
     """Return the condition: whether objects and routers match the resources."""
-    if seen.desired.stalled:
-        return Condition("Programmed", False, "Stalled", seen.desired.stalled)
-    if seen.foreign:
-        return Condition("Programmed", False, "Conflicted", _conflict(seen))
-    if seen.desired.unexposed:
-        return Condition("Programmed", False, "ApiMissing", seen.desired.unexposed)
+    obstacle = _obstacle(seen)
+    if obstacle:
+        return Condition("Programmed", False, *obstacle)
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:
@@ -166,17 +176,12 @@ def _programmed(seen: MeshSnapshot) -> Condition:
     return Condition("Programmed", True, "Programmed", "objects and routers match the resources")
 
 
-def _conflict(seen: MeshSnapshot) -> str:
-    told = "; ".join(seen.foreign[:SHOWN])
-    return f"{told}. This Router needs the name: remove the object, or give the Router another name"
-
-
 def _refused(seen: MeshSnapshot) -> Condition:
     """Describe what routers refused: entities of the Router, else of resources that refer to it and report it too."""
     own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
-    told = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
-    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(told[:SHOWN]) + more)
+    refusals = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
+    more = f"; and {len(refusals) - SHOWN} more" if len(refusals) > SHOWN else ""
+    return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(refusals[:SHOWN]) + more)
 
 
 def _is_dependent(entity: str) -> bool:
@@ -190,24 +195,11 @@ def _converged(seen: MeshSnapshot) -> Condition:
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
     lost = [router.id for router in mesh.routers if router.id not in running]
     if lost:
-        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in lost}
-        if troubles:
-            message = f"{_summary(troubles)}; waiting for {_some(lost)}"
-            return Condition("Converged", False, next(iter(troubles.values())).word, message)
-        return Condition("Converged", False, "RoutersMissing", f"waiting for {_some(lost)}")
-    wrong = [name for name, peers in _neighbours(mesh).items() if not _sees(running[name], peers, mesh)]
+        return Condition("Converged", False, *_awaited(lost, seen, "RoutersMissing"))
+    wrong = [name for name, peers in mesh.neighbours.items() if not _sees(running[name], peers, mesh)]
     if wrong:
         return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {_some(wrong)}")
     return Condition("Converged", True, "Converged", f"{len(running)} routers run and have paths to each other")
-
-
-def _neighbours(mesh: DesiredMesh) -> dict[str, set[str]]:
-    neighbours: dict[str, set[str]] = {router.id: set() for router in mesh.routers}
-    for router in mesh.routers:
-        for connector in router.connectors:
-            neighbours[router.id].add(connector.peer)
-            neighbours.setdefault(connector.peer, set()).add(router.id)
-    return neighbours
 
 
 def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
@@ -215,16 +207,25 @@ def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
     return others <= router.facts.known and peers <= set(router.facts.neighbours)
 
 
+def _awaited(routers: list[str], seen: MeshSnapshot, reason: str) -> tuple[str, str]:
+    """Return reason and message of a condition that waits for routers; a trouble of one of them is the reason."""
+    waiting = f"waiting for {_some(routers)}"
+    troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in routers}
+    if troubles:
+        return next(iter(troubles.values())).word, f"{_summary(troubles)}; {waiting}"
+    return reason, waiting
+
+
 def _restart_pending(router: Router, seen: MeshSnapshot) -> Condition:
     """Return the condition: whether pods run an older image or template."""
     if seen.desired.restart_pending:
         return Condition("RestartPending", True, "NewDefaultImage", seen.desired.restart_pending)
     live = seen.observed.objects.get(("StatefulSet", router.ref.name), {})
-    told = live.get("status") or {}
-    old, new = told.get("currentRevision"), told.get("updateRevision")
+    rollout = live.get("status") or {}
+    old, new = rollout.get("currentRevision"), rollout.get("updateRevision")
     if old and new and old != new:
-        updated = told.get("updatedReplicas", 0)
-        return Condition("RestartPending", True, "Rolling", f"{updated} of {told.get('replicas', 0)} are updated")
+        updated = rollout.get("updatedReplicas", 0)
+        return Condition("RestartPending", True, "Rolling", f"{updated} of {rollout.get('replicas', 0)} are updated")
     return Condition("RestartPending", False, "UpToDate", "all pods are up to date")
 
 
@@ -251,11 +252,7 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
     live = seen.observed.mesh.routers
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
-        troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in waiting}
-        if troubles:
-            message = f"{_summary(troubles)}; waiting for {_some(waiting)}"
-            return Condition("Ready", False, next(iter(troubles.values())).word, message)
-        return Condition("Ready", False, "RoutersNotReady", f"waiting for {_some(waiting)}")
+        return Condition("Ready", False, *_awaited(waiting, seen, "RoutersNotReady"))
     if others["Programmed"].reason in NOT_READY_REASONS:
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:

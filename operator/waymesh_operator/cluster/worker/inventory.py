@@ -236,9 +236,9 @@ class MissingReferences:
         """Look them up until cancelled."""
         while True:
             await asyncio.sleep(every_s)
-            await self.look(kube, inventory)
+            await self.look_up(kube, inventory)
 
-    async def look(self, kube: KubeClient, inventory: Inventory) -> None:
+    async def look_up(self, kube: KubeClient, inventory: Inventory) -> None:
         """One round: look up what is missing, and wake the meshes that waited for what exists now."""
         wanted = sorted({(mesh.namespace, *name) for mesh, names in self._missing.items() for name in names}, key=str)
         first = self._rounds * AT_ONCE % max(1, len(wanted))

@@ -25,8 +25,8 @@ from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SECRET, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
 from waymesh_operator.router_entities.credentials import USERS_FILE
-from waymesh_operator.router_entities.diff import DrainRouter, EntityAction
 from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.routers.live_router import pod_view
@@ -57,7 +57,7 @@ class ReconcilePass:
     actions: tuple[Action, ...]
     drift: Drift
     # Secrets whose desired contents have changed since the last pass.
-    news: frozenset[str] = frozenset()
+    changed_secrets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Observation:
 
     live: LiveMesh
     troubles: Mapping[str, Trouble]
-    lives: Mapping[str, str]
+    start_ids: Mapping[str, str]
     refused: Mapping[RefusalKey, str]
 
 
@@ -84,7 +84,7 @@ class MeshWorker:
         self._refusals = Refusals(world.clock, world.pace.least_resync_s)
         self._delivered = DeliveredSeeds()
         self._repaired: int | None = None
-        self._meant: dict[str, Any] = {}
+        self._desired_secrets: dict[str, Any] = {}
 
     async def close(self) -> None:
         """Close all connections to routers."""
@@ -145,9 +145,12 @@ class MeshWorker:
         this_pass = await self._observe_and_plan(resources, objects)
         # What a router refused is not drift: nobody changed it.
         current = max(0, this_pass.drift.current - len(self._refusals.reasons))
-        drift_ = dataclasses.replace(this_pass.drift, current=current)
-        this_pass = dataclasses.replace(this_pass, drift=drift_, news=self._news(this_pass.desired))
-        writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._answered)
+        this_pass = dataclasses.replace(
+            this_pass,
+            drift=dataclasses.replace(this_pass.drift, current=current),
+            changed_secrets=self._changed_secrets(this_pass.desired),
+        )
+        writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._store_response)
         steps = self._refusals.due(this_pass.actions)
         result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
         self._refusals.note(this_pass.actions, result)
@@ -155,16 +158,16 @@ class MeshWorker:
         await self._record_events(this_pass, result, body)
         return this_pass, result
 
-    def _answered(self, event: str | None, body: Object) -> bool:
+    def _store_response(self, event: str | None, body: Object) -> bool:
         """Store the response to a write. Kinds without a watch are left out: they would stay in the inventory forever,
         and with them a worker for a deleted mesh."""
         return body["kind"] in _WATCHED and self._world.inventory.see(event, body)
 
-    def _news(self, desired: DesiredState) -> frozenset[str]:
+    def _changed_secrets(self, desired: DesiredState) -> frozenset[str]:
         """Return our Secrets whose desired contents changed (users' Secrets, renewal): writing them is not a repair."""
-        meant = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
-        former, self._meant = self._meant, meant
-        return frozenset(name for name, data in meant.items() if former.get(name) != data)
+        wanted = {item["metadata"]["name"]: item["data"] for item in desired.objects if item["kind"] == "Secret"}
+        former, self._desired_secrets = self._desired_secrets, wanted
+        return frozenset(name for name, data in wanted.items() if former.get(name) != data)
 
     async def _observe_and_plan(self, resources: Resources, objects: dict[Key, Object]) -> ReconcilePass:
         live = await self._routers.observe(objects, bool(resources.addresses))
@@ -172,7 +175,7 @@ class MeshWorker:
         context = await self._context(resources, objects)
         pods = self._routers.pods
         observation = Observation(
-            live, troubles_, {name: pod.life for name, pod in pods.items()}, self._refusals.reasons
+            live, troubles_, {name: pod.start_id for name, pod in pods.items()}, self._refusals.reasons
         )
         return await self._world.in_thread(
             functools.partial(_planned, resources, context, objects, observation, self._delivered)
@@ -227,8 +230,8 @@ class MeshWorker:
     def _users_now(self, objects: dict[Key, Object]) -> bytes:
         """Return the last desired users file, else the existing one, so that an edited file is restored."""
         name = f"{self.mesh.name}-credentials"
-        meant = {"data": self._meant[name]} if name in self._meant else None
-        return secret_data(meant or objects.get(("Secret", self.mesh.namespace, name)) or {}).get(USERS_FILE, b"")
+        wanted = {"data": self._desired_secrets[name]} if name in self._desired_secrets else None
+        return secret_data(wanted or objects.get(("Secret", self.mesh.namespace, name)) or {}).get(USERS_FILE, b"")
 
     async def _service_accounts(self, resources: Resources, objects: dict[Key, Object]) -> ServiceAccountKeys:
         if not any(profile.of_cluster for profile in resources.router.token_profiles):
@@ -309,12 +312,12 @@ def _planned(
     body = objects["Router", resources.router.ref.namespace, resources.router.ref.name]
     desired = desired_cluster(resources, context)
     owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
-    formed = _holds(body.get("status") or {}, "Converged")
-    fresh = delivered.fresh(desired, live.mesh, observation.lives, formed)
+    was_converged = _holds(body.get("status") or {}, "Converged")
+    fresh = delivered.fresh(desired, live.mesh, observation.start_ids, was_converged)
     observed = ObservedState(owned, live.mesh, live.draining, observation.troubles, fresh)
     actions, found = plan(desired, observed), drift(desired, observed)
     if desired.objects:
-        delivered.note(desired, live.mesh, observation.lives, actions, found, observation.refused)
+        delivered.note(desired, live.mesh, observation.start_ids, actions, found, observation.refused)
     return ReconcilePass(context, live, desired, observed, actions, found)
 
 
@@ -325,7 +328,7 @@ def _repairs(action: Action, this_pass: ReconcilePass, router: Object) -> bool:
     if not isinstance(action, ApplyObject):
         return False
     metadata = action.manifest["metadata"]
-    if action.manifest["kind"] == "Secret" and metadata["name"] in this_pass.news:
+    if action.manifest["kind"] == "Secret" and metadata["name"] in this_pass.changed_secrets:
         return False
     live = this_pass.observed.objects.get((action.manifest["kind"], metadata["name"]))
     wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
