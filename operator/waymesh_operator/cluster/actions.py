@@ -12,8 +12,8 @@ from .objects import Manifest
 
 
 @dataclass(frozen=True)
-class _StartRouter:
-    """Start a router. It boots with its full configuration, the seed."""
+class CreateRouter:
+    """Start a router that does not exist. It boots with its full configuration."""
 
     sign: ClassVar[str] = "+"
     router: DesiredRouter
@@ -23,11 +23,6 @@ class _StartRouter:
     def router_id(self) -> str:
         """The id of the router."""
         return self.router.id
-
-
-@dataclass(frozen=True)
-class CreateRouter(_StartRouter):
-    """Start a router that does not exist."""
 
     def describe(self) -> str:
         """The action in words."""
@@ -39,10 +34,18 @@ class CreateRouter(_StartRouter):
 
 
 @dataclass(frozen=True)
-class RestartRouter(_StartRouter):
-    """Restart a router that has ended unexpectedly, for the reason that was observed."""
+class RestartRouter:
+    """Restart a router that has ended unexpectedly."""
 
+    sign: ClassVar[str] = "+"
+    router: DesiredRouter
+    seed: str
     reason: str
+
+    @property
+    def router_id(self) -> str:
+        """The id of the router."""
+        return self.router.id
 
     def describe(self) -> str:
         """The action in words."""
