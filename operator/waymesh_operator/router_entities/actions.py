@@ -44,18 +44,13 @@ def _change(name: str, old: Any, new: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _RemoveEntity:
-    """Remove an entity of a running router. `replaced`: one with other values replaces it."""
+class DeleteEntity:
+    """Delete an entity of a running router. `replaced`: one with other values replaces it."""
 
     sign: ClassVar[str] = "-"
     router_id: str
     entity: Entity
     replaced: bool = False
-
-
-@dataclass(frozen=True)
-class DeleteEntity(_RemoveEntity):
-    """Delete an entity of a running router."""
 
     def describe(self) -> str:
         """The action in words."""
@@ -64,8 +59,15 @@ class DeleteEntity(_RemoveEntity):
 
 
 @dataclass(frozen=True)
-class QuiesceEntity(_RemoveEntity):
-    """Quiesce an entity: it accepts no more messages, and the router removes it when all deliveries are settled."""
+class QuiesceEntity:
+    """Quiesce an entity: it accepts no more messages, and the router removes it when all deliveries are settled.
+    `replaced`: one with other values replaces it.
+    """
+
+    sign: ClassVar[str] = "-"
+    router_id: str
+    entity: Entity
+    replaced: bool = False
 
     def describe(self) -> str:
         """The action in words."""
