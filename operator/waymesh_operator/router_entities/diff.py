@@ -195,19 +195,20 @@ def _phase_default(wanted: Entity, name: str, is_: Any, should: Any) -> bool:
 
 
 def exclusive_key(entity: Entity) -> tuple[str, ...]:
-    """Return the value besides the name that must be unique in a router: the match of an address, the port of a
-    listener."""
+    """Return the value besides the name that must be unique in a router: the match of an address (separators at its
+    ends do not count), the port of a listener."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return (entity.type, kind, str(attributes.get(kind)))
+        return (entity.type, kind, str(attributes.get(kind)).strip("./"))
     if entity.type == VHOST:
         return (entity.type, str(attributes.get("hostname")))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
     if entity.type == LINKROUTE:
         kind = "prefix" if attributes.get("prefix") is not None else "pattern"
-        return (entity.type, kind, str(attributes.get(kind)), str(attributes.get("direction")), _target(entity))
+        match = str(attributes.get(kind)).strip("./")
+        return (entity.type, kind, match, str(attributes.get("direction")), _target(entity))
     if entity.type == AUTOLINK:
         return (entity.type, entity.name, *(str(attributes.get(name)) for name in _OF_AUTOLINK))
     if entity.type == CONNECTOR and not keeps_name(entity):
