@@ -35,6 +35,9 @@ def _one_address(entity: str, values: Values) -> None:
         raise SchemaError(entity, "pattern", "prefix and pattern exclude each other")
     if not prefix and not pattern:
         raise SchemaError(entity, "prefix", "one of prefix and pattern is required")
+    name = "prefix" if prefix else "pattern"
+    if not values[name].strip("./"):
+        raise SchemaError(entity, name, f"{values[name]!r} has no words")
 
 
 def _one_container(entity: str, values: Values) -> None:

@@ -7,7 +7,10 @@ from .model import BOOLEAN, INTEGER, MAP, STRING, changeable, configuration, cou
 DISTRIBUTIONS = ("multicast", "closest", "balanced", "unavailable")
 DIRECTIONS = ("in", "out")
 
-_PREFIX = "Matches addresses equal to this text or continuing it after a separator. Not together with pattern."
+_PREFIX = (
+    "Matches addresses equal to this text or continuing it after a separator, . or /; separators at its start and end "
+    "do not count. Not together with pattern."
+)
 _PATTERN = (
     "Matches addresses token by token, separated by . or /; * matches one token, # any number of tokens. "
     "Not together with prefix."

@@ -238,9 +238,14 @@ _R = TypeVar("_R", Address, Broker, AutoLink, LinkRoute, VhostPolicy, RouterLink
 _L = TypeVar("_L", AutoLink, LinkRoute)
 
 
+def _place(resource: Address | LinkRoute) -> tuple[bool, str]:
+    """The match for comparison: routers ignore separators at its start and end."""
+    return resource.prefix is None, resource.match.strip("./")
+
+
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
     """Return Addresses with the same match as an older Address of the same Router: loser → winner."""
-    return _losers(addresses, lambda a: [(a.router, a.prefix is None, a.match)])
+    return _losers(addresses, lambda a: [(a.router, *_place(a))])
 
 
 def broker_conflicts(brokers: Iterable[Broker]) -> dict[Ref, Broker]:
@@ -267,7 +272,7 @@ def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
 
 def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:
     """Return LinkRoutes with the same match as an older one in one of their directions: loser → winner."""
-    return _losers(linkroutes, lambda r: [(r.router, r.prefix is None, r.match, way) for way in r.directions])
+    return _losers(linkroutes, lambda r: [(r.router, *_place(r), way) for way in r.directions])
 
 
 def router_link_conflicts(links: Iterable[RouterLink]) -> dict[Ref, RouterLink]:

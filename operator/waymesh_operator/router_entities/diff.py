@@ -69,19 +69,19 @@ def _phase_default(wanted: Entity, name: str, present: Any, desired: Any) -> boo
 
 
 def exclusive_key(entity: Entity) -> tuple[str, ...]:
-    """Return the value besides the name that must be unique in a router: the match of an address, the port of a
-    listener."""
+    """Return the value besides the name that must be unique in a router: the match of an address (separators at its
+    ends do not count), the port of a listener."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind, match = match_of(entity)
-        return (entity.type, kind, str(match))
+        return (entity.type, kind, str(match).strip("./"))
     if entity.type == VHOST:
         return (entity.type, str(attributes.get("hostname")))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
     if entity.type == LINKROUTE:
         kind, match = match_of(entity)
-        return (entity.type, kind, str(match), str(attributes.get("direction")), _target(entity))
+        return (entity.type, kind, str(match).strip("./"), str(attributes.get("direction")), _target(entity))
     if entity.type == AUTOLINK:
         return (entity.type, entity.name, *(str(attributes.get(name)) for name in _SET_BY_CREATE))
     if entity.type == CONNECTOR and not keeps_name(entity):

@@ -349,7 +349,8 @@ class Agent:
         return [f"amqp:/_topo/0/{name}/$management" for (name,) in adapter.select(["id"], now, 0, None)]
 
     def _recent(self, request: Request, _now: float) -> Any:
-        return [list(line) for line in self._recent_log(request.integer("limit"))]
+        limit = request.integer("limit") or None  # 0 means all, as for count and in Dispatch
+        return [list(line) for line in self._recent_log(limit)]
 
     def _failure(self, request: Message, status: int, text: str) -> Message:
         if status == INTERNAL_ERROR:  # the service logs other errors, with the client

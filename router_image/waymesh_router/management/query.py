@@ -49,6 +49,7 @@ class Query:
             stop = None if request.count is None else request.offset + request.count
         names = [*columns.names, *self._names]
         self._first = len(columns.names)
+        self._several = len(adapters) > 1
         self._left = chain.from_iterable([_select(one, names, now, start, stop) for one in adapters])
 
     def step(self) -> bool:
@@ -56,9 +57,15 @@ class Query:
         read = 0
         for row in islice(self._left, ROWS_A_SLICE):
             read += 1
-            if (self._test is None or self._test(row)) and self._rows.add(row, row[self._first :]):
+            if self._wanted(row) and self._rows.add(row, row[self._first :]):
                 return False
         return read == ROWS_A_SLICE
+
+    def _wanted(self, row: list[Any]) -> bool:
+        """Of several types, entities that have none of the attributes are left out, as in Dispatch."""
+        if self._several and all(value is None for value in row[self._first :]):
+            return False
+        return self._test is None or bool(self._test(row))
 
     def body(self) -> dict[str, Any]:
         """The body of the reply, with the encoded rows."""

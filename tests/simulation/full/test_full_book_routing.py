@@ -274,9 +274,10 @@ def test_pattern_matching_for_addresses(pattern: str, yes: list[str], no: list[s
         assert (book["A"].core.addresses["M0" + address].treatment == 1) == (address in yes)
 
 
+@pytest.mark.parametrize("prefix", ["my_address", "/my_address."])
 @pytest.mark.parametrize("address", ["my_address", "my_address.1", "my_address/1"])
-def test_prefix_matching_for_addresses(address: str) -> None:
-    book = Book({"A": "address {\nprefix: my_address\ndistribution: multicast\n}\n"})
+def test_prefix_matching_for_addresses(address: str, prefix: str) -> None:
+    book = Book({"A": f"address {{\nprefix: {prefix}\ndistribution: multicast\n}}\n"})
     for text in (address, "my_address1"):
         book.client("A", text).receiver(text)
     assert book["A"].core.addresses["M0" + address].treatment == 1

@@ -192,9 +192,10 @@ def test_the_coordinator_and_transactional_states(scene: Scene) -> None:
     assert coordinator.outcomes == [(True, declared)]
 
 
-def test_add_and_del_external_prefix(scene: Scene) -> None:
+@pytest.mark.parametrize("prefix", ["x", "x."])
+def test_add_and_del_external_prefix(scene: Scene, prefix: str) -> None:
     adapter = scene.last.router.agent.adapters["router.config.linkRoute"]
-    adapter.create(validated(prefix="x", direction="both", connection="broker", delExternalPrefix="x.",
+    adapter.create(validated(prefix=prefix, direction="both", connection="broker", delExternalPrefix="x.",
                              addExternalPrefix="y."))  # fmt: skip
     scene.last.wake()
     scene.network.run(0.2)

@@ -88,6 +88,8 @@ def test_management_of_this_router_alone_is_recognised(text: str, own: bool) -> 
         ("out", "b", None, "Db", True),
         ("in", None, "b.*", "Eb.*", False),
         ("out", None, "b.*", "Fb.*", True),
+        ("in", "/b.", None, "Cb", False),
+        ("out", None, "/b/*/", "Fb/*", True),
     ],
 )
 def test_keys_of_link_routes(direction: str, prefix: str | None, pattern: str | None, key: str, outgoing: bool) -> None:

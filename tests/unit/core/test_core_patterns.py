@@ -65,3 +65,24 @@ def test_an_emptied_tree_is_empty() -> None:
     assert not tree._root.literals
     with pytest.raises(KeyError):
         tree.remove("a.*.c")
+
+
+@pytest.mark.parametrize("prefix", ["a.b", "a.b.", "/a.b/", "//a.b..", "a/b/"])
+def test_delimiters_at_the_ends_of_a_prefix_do_not_count(prefix: str) -> None:
+    tree: PatternTree[int] = PatternTree()
+    tree.add(prefix_pattern(prefix), 1)
+    assert [tree.match(address) for address in ("a.b", "/a.b", "a.b.", "a.b.c")] == [1] * 4
+    assert [tree.match(address) for address in ("a.bc", "a")] == [None] * 2
+    with pytest.raises(KeyError):
+        tree.add(prefix_pattern("a.b"), 2)
+    tree.remove(prefix_pattern("a/b"))
+    assert tree.match("a.b.c") is None
+
+
+@pytest.mark.parametrize("pattern", ["a/*", "/a.*", "a.*//", "./a.*/."])
+def test_delimiters_at_the_ends_of_a_pattern_do_not_count(pattern: str) -> None:
+    tree: PatternTree[int] = PatternTree()
+    tree.add(pattern, 1)
+    assert [tree.match(address) for address in ("a.b", "/a.b", "//a.b", "a.b/")] == [1] * 4
+    assert [tree.match(address) for address in ("a", "a.b.c")] == [None] * 2
+    assert tree.get("a.*") == 1

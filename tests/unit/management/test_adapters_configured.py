@@ -221,6 +221,7 @@ def test_the_configuration_file_describes_the_router_once(manager: Manager) -> N
 def test_recent_log_lines_and_what_the_agent_logs(router: StubRouter, manager: Manager) -> None:
     assert [line[2] for line in manager.ask("GET-LOG", limit=1)[2]] == ["two"]
     assert [line[2] for line in manager.ask("GET-LOG")[2]] == ["one", "two"]
+    assert [line[2] for line in manager.ask("GET-LOG", limit=0)[2]] == ["one", "two"]
     assert router.limits[0] == 1
     assert {(module, level) for module, level, _ in router.lines} == {("AGENT", "debug")}
 

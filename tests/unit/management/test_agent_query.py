@@ -68,6 +68,13 @@ def test_query_without_type_gives_entities_of_all_types(bench: Bench) -> None:
     assert page["results"] == body["results"][1:3]
 
 
+def test_query_of_several_types_leaves_out_entities_without_any_of_the_attributes(bench: Bench) -> None:
+    body = bench.query(None, ["linkName", "linkType"])
+    assert body["results"] == [["link-0", None], ["link-1", None], ["link-2", None]]
+    assert bench.query(None, ["linkName"], offset=1, count=1)["results"] == [["link-1"]]
+    assert bench.query("router.link", ["linkType"])["results"] == [[None]] * 3
+
+
 def test_query_of_a_base_type_gives_all_that_extend_it(bench: Bench) -> None:
     kinds = {row[0] for row in bench.query(PREFIX + "configurationEntity", ["type"])["results"]}
     assert PREFIX + "log" in kinds

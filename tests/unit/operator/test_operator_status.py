@@ -240,7 +240,7 @@ def test_a_link_route_is_everywhere_and_counts_where_its_broker_is() -> None:
 
 def test_a_missing_secret_and_a_conflict_are_told_where_they_are() -> None:
     broker = replace(BROKER, mechanism="PLAIN", secret="s")
-    younger = replace(ROUTE, ref=Ref("ns", "z"), direction="in", created="2026")
+    younger = replace(ROUTE, ref=Ref("ns", "z"), direction="in", created="2026", prefix=f"{ROUTE.prefix}.")
     mesh = seen(replace(ALL, brokers=(broker,), linkroutes=(ROUTE, younger)))
     status = broker_status(broker, mesh, {}, NOW)
     assert conditions(status)["ResolvedRefs"] == ("False", "SecretMissing", "Secret s does not exist")

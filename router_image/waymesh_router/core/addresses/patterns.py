@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-_DELIMITERS = re.compile(r"[./]")
+DELIMITERS = "./"
+_DELIMITER = re.compile(f"[{DELIMITERS}]")
 _LITERAL, _ONE, _ANY, _END = 0, 1, 2, 3
 Rank = tuple[int, ...]
 """Rank of a pattern, word by word: smaller is more specific. With _END last, the longer of equal beginnings wins."""
@@ -63,7 +64,7 @@ class PatternTree(Generic[V]):
 
     def add(self, pattern: str, value: V) -> None:
         """Raises KeyError if the tree already has an equal pattern."""
-        words = tuple(split_words(pattern))
+        words = _words_of(pattern)
         if words in self._patterns:
             raise KeyError(pattern)
         self._patterns[words] = value
@@ -74,13 +75,13 @@ class PatternTree(Generic[V]):
 
     def remove(self, pattern: str) -> None:
         """Raises KeyError if the tree does not have the pattern."""
-        words = tuple(split_words(pattern))
+        words = _words_of(pattern)
         del self._patterns[words]
         _prune(self._root, words)
 
     def get(self, pattern: str) -> V | None:
         """The value of an equal pattern, None if the tree has none."""
-        return self._patterns.get(tuple(split_words(pattern)))
+        return self._patterns.get(_words_of(pattern))
 
     def match(self, address: str) -> V | None:
         """The value of the best matching pattern, None if no pattern matches."""
@@ -114,15 +115,22 @@ def _prune(branch: _Branch[V], words: tuple[str, ...]) -> bool:
 
 
 def split_words(text: str) -> list[str]:
-    """The words between delimiters, without empty words at the start or the end."""
-    words = _DELIMITERS.split(text)
-    if words and not words[0]:
-        words.pop(0)
-    if words and not words[-1]:
+    """The words between delimiters. Delimiters at the start and one delimiter at the end do not count."""
+    words = _DELIMITER.split(text.lstrip(DELIMITERS))
+    if not words[-1]:
         words.pop()
     return words
 
 
+def _words_of(pattern: str) -> tuple[str, ...]:
+    return tuple(split_words(trimmed(pattern)))
+
+
+def trimmed(place: str) -> str:
+    """A configured prefix or pattern without delimiters at the start and the end, which have no meaning."""
+    return place.strip(DELIMITERS)
+
+
 def prefix_pattern(prefix: str) -> str:
     """The pattern that is equivalent to a prefix."""
-    return prefix + "/#"
+    return trimmed(prefix) + "/#"

@@ -279,7 +279,8 @@ class RoutedAttaches:
 
         The router at the container announces the address to the mesh, unless a link route covers it anyway.
         """
-        if not address or address in self._made or any(word in ("*", "#") for word in split_words(address)):
+        words = split_words(address)
+        if not any(words) or address in self._made or "*" in words or "#" in words:
             return
         entity: LinkRoute | None = None
         there: RouterConnection = upstream.connection  # type: ignore[assignment]
