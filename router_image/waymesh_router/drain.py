@@ -140,7 +140,7 @@ class Drain:
     def _keeping_credit(self) -> list[RouterConnection]:
         """Connections of clients that do not return withdrawn credit and have no delivery in progress."""
         keeping = [link for link in self._senders() if link.credit and not link.accepting]
-        connections: dict[int, RouterConnection] = {link.connection.id: link.connection for link in keeping}  # type: ignore[attr-defined,misc]
+        connections: dict[int, RouterConnection] = {link.connection.id: link.connection for link in keeping}
         return [conn for conn in connections.values() if not conn.settings.client and at_rest(conn)]
 
     def _finish(self, why: str, level: str = "notice") -> None:

@@ -104,7 +104,7 @@ class EventLog(TelemetryHooks):
         self._log("SERVER", level, text, about(kind, connection, reason=reason))
 
     def link_attached(self, link: RouterLink) -> None:
-        connection: RouterConnection = link.connection  # type: ignore[assignment]
+        connection: RouterConnection = link.connection
         if link.id not in self._attached:
             self._attached.add(link.id)
             way = "out" if link.is_sender else "in"
@@ -120,7 +120,7 @@ class EventLog(TelemetryHooks):
     def link_detached(self, link: RouterLink) -> None:
         if link.id in self._attached:
             self._attached.discard(link.id)
-            connection: RouterConnection = link.connection  # type: ignore[assignment]
+            connection: RouterConnection = link.connection
             kind = LogEvent.LINK_LOST if connection.over else LogEvent.LINK_DETACHED
             counts = {
                 "del": deliveries_of(link),

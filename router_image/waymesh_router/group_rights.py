@@ -75,7 +75,7 @@ class GroupRights:
 
 def _limit(link: RouterLink) -> None:
     """Apply the right of its connection to an open link. Requests on senders are checked by the service."""
-    conn: RouterConnection = link.connection  # type: ignore[assignment]
+    conn: RouterConnection = link.connection
     writes = conn.management == WRITE_MANAGEMENT
     if link.anonymous:
         link.checks_management = not writes

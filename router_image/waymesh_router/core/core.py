@@ -181,7 +181,7 @@ class Core(Handler):
 
     def on_attach(self, link: Link, performative: Attach) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         if lk.state == ATTACHED:
             self.attach_answered(conn, lk, performative)
         else:
@@ -282,7 +282,7 @@ class Core(Handler):
 
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         self.links.pop(lk.id, None)
         if lk.permit is not None:
             lk.permit.ended(lk)

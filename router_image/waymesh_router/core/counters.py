@@ -56,19 +56,19 @@ class Counters:
 
     def count_routed_in(self, lk: RouterLink) -> None:
         """Count a delivery that arrived on a link route."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         self.from_containers += lk.container
         if conn.control_in is None:
             self.ingress += 1
 
     def count_routed_out(self, lk: RouterLink, out: RouterLink) -> None:
         """Count an outgoing delivery on a link route."""
-        conn: RouterConnection = out.connection  # type: ignore[assignment]
+        conn: RouterConnection = out.connection
         self.to_containers += out.container
         if conn.control_in is None:
             self.egress += 1
             return
-        conn = lk.connection  # type: ignore[assignment]
+        conn = lk.connection
         if conn.control_in is not None:
             self.transit += 1
 

@@ -82,6 +82,9 @@ class RouterConnection(Connection):
 class RouterLink(Link):
     """A link with its place in the forwarding state."""
 
+    if TYPE_CHECKING:
+        connection: RouterConnection  # all connections of a router are
+
     def __init__(self, session: Session) -> None:
         Link.__init__(self, session)
         self.id = 0
@@ -135,7 +138,7 @@ class RouterLink(Link):
 
     def drop_head(self) -> None:
         """Drop the stored incomplete sections."""
-        conn: RouterConnection = self.connection  # type: ignore[assignment]
+        conn: RouterConnection = self.connection
         if self.head is not None:
             conn.heads -= len(self.head)
             self.head = None
@@ -324,7 +327,7 @@ class Queued:
         lk: RouterLink | None = self.link
         if lk is None:
             return False
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         return conn.over if connection is None else conn is connection
 
     def drop_data(self) -> None:

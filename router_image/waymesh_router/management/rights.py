@@ -43,7 +43,7 @@ class Rights:
 
     def check(self, request: Request, link: RouterLink) -> None:
         """Raise ManagementError 403 if the client of the link may not send the request."""
-        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        conn: RouterConnection = link.connection
         if conn.management == WRITE_MANAGEMENT and not conn.multi_tenant:
             self._check_admin_status(request, conn)
             self._log_forwarding(request, link)
@@ -67,7 +67,7 @@ class Rights:
     def allows_reply(self, reply_to: object, link: RouterLink) -> bool:
         """Whether policy allows the client of the link to have replies sent to an address. Otherwise, the client
         could make the router send messages to addresses to which the client may not send."""
-        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        conn: RouterConnection = link.connection
         if link.kind != ENDPOINT or conn.access is None or not isinstance(reply_to, str):
             return True
         if conn.access.may_have_replies_at(reply_to) or conn.access.only_would_deny("management: reply-to"):
@@ -89,7 +89,7 @@ class Rights:
         to = self.other_router(link)
         if to is None or request.operation in READ_OPERATIONS:
             return
-        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        conn: RouterConnection = link.connection
         about = f"operation={request.operation!r} type={request.type!r} {request.ids or ''} to {to}"
         who = f"user={conn.user} host={conn.peer.host} listener={conn.origin}"
         event = events.about(LogEvent.MANAGEMENT_PASSED_ON, conn, operation=request.operation, to=to)
@@ -124,7 +124,7 @@ def needs_check(link: RouterLink | None) -> bool:
     """
     if link is None or link.kind != ENDPOINT:
         return False
-    conn: RouterConnection = link.connection  # type: ignore[assignment]
+    conn: RouterConnection = link.connection
     if conn.multi_tenant or conn.management != WRITE_MANAGEMENT:
         return True
     return conn.access is not None and bool(conn.access.in_group())

@@ -132,4 +132,4 @@ class ManagementService:
 
 def _failed_of(link: RouterLink | None, **detail: int) -> Event | None:
     """The event of a failed request that came on a link; None for requests of this router."""
-    return None if link is None else about(LogEvent.MANAGEMENT_FAILED, link.connection, **detail)  # type: ignore[arg-type]
+    return None if link is None else about(LogEvent.MANAGEMENT_FAILED, link.connection, **detail)

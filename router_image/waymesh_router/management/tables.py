@@ -187,7 +187,7 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
 
 def link_type(link: RouterLink) -> str:
     """`linkType` of a link. An edge-downlink carries all messages to an edge router that have no link of their own."""
-    if link.connection.uplink and link.kind == DATA:  # type: ignore[attr-defined]
+    if link.connection.uplink and link.kind == DATA:
         source = None if link.source is None else link.source.capabilities
         return "edge-downlink" if DOWNLINK_CAPABILITY in (source or ()) else "endpoint"
     if link.edge and link.address is not None and link.address.key.startswith(EDGE):

@@ -89,7 +89,7 @@ def connection_row(event: str, conn: RouterConnection, now: float, error: str | 
 
 def link_row(event: str, link: RouterLink, view: RouterView, now: float, undelivered: int) -> Row:
     """Kind `link`. `undelivered`: for an incoming link, its deliveries that wait at the address."""
-    conn: RouterConnection = link.connection  # type: ignore[assignment]
+    conn: RouterConnection = link.connection
     delays = view.sampler.of(link)
     name, phase = named(link.address)
     return (

@@ -214,7 +214,7 @@ class AutoLinks:
         """Connect an attached link with its address."""
         auto = end.auto
         end.active(self._context.now)
-        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        conn: RouterConnection = link.connection
         address = link.address = self._addresses.get(auto.key)
         if auto.incoming:
             address.producers.append(link)

@@ -166,7 +166,7 @@ class Edges:
     def _replace(self, before: RouterLink, conn: RouterConnection) -> None:
         """An edge router has a newer connection: stop using the older one, which may have failed without a close. The
         user must be the same. Raises Refusal."""
-        older: RouterConnection = before.connection  # type: ignore[assignment]
+        older: RouterConnection = before.connection
         if older is conn:
             raise Refusal(NOT_ALLOWED, "the edge router has a link for its messages already")
         if older.user != conn.user:
@@ -217,7 +217,7 @@ class Edges:
 
     def _tell(self, address: Address, lk: RouterLink) -> None:
         """Tell an edge router whether an address has consumers elsewhere, unless it knows already."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         tracking = _edge(conn).tracking
         reachable = _has_consumer_beyond(address, conn)
         if tracking is None or not tracking.attached or lk.known_elsewhere == reachable or conn.over:
@@ -235,7 +235,7 @@ class Edges:
         try:
             request = messages.decode_lookup(message)
         except DecodeError as error:
-            conn: RouterConnection = lk.connection  # type: ignore[assignment]
+            conn: RouterConnection = lk.connection
             self._context.log("ROUTER", "warning", f"[C{conn.id}] {error.description}")
             return
         text = bare_address(request.address)
@@ -257,7 +257,7 @@ class Edges:
             messages.decode_heartbeat(message)
         except DecodeError:
             return
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         _edge(conn).heard_at = self._context.now
 
 

@@ -153,7 +153,7 @@ class Uplink:
     def accept(self, link: RouterLink, attach: Attach) -> None:
         """The interior router attaches a sender without an address, for a large message."""
         link.kind = DATA
-        link.capacity = link.connection.link_capacity  # type: ignore[attr-defined]
+        link.capacity = link.connection.link_capacity
         link.annotations = arrived(None, "0")
         link.accept(attach, attach.source, attach.target)
         link.grant()

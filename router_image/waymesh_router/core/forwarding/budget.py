@@ -59,7 +59,7 @@ class Budget:
         lk: RouterLink | None = q.link
         if lk is None:
             return
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         q.kept += size
         lk.kept += size
         conn.kept += size
@@ -89,7 +89,7 @@ class Budget:
         """Count `size` more bytes of an incomplete message to the router itself. False if a budget is exhausted: then
         the caller must refuse the message, as it could not be completed while its session is held."""
         lk: RouterLink = q.link  # type: ignore[assignment]
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         q.kept += size
         lk.kept += size
         conn.kept += size
@@ -109,7 +109,7 @@ class Budget:
 
     def half_used(self, lk: RouterLink) -> cython.bint:
         """Whether a budget of this link is half used, and the link uses more than the bytes left to each link."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         return lk.kept > self.small and (
             lk.kept * 2 > self.per_link or conn.kept * 2 > self.per_connection or self.kept * 2 > self.per_router
         )
@@ -135,7 +135,7 @@ class Budget:
             self.replies -= size
             return
         lk: RouterLink = q.link
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         q.kept = 0
         lk.kept -= size
         conn.kept -= size
@@ -161,7 +161,7 @@ class Budget:
 
     def resume(self, lk: RouterLink) -> None:
         """Release the session of a held link if there is room for more."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         if lk.kept * 2 > self.small and (lk.full or conn.full or self.full):
             return
         self.braked.pop(lk, None)

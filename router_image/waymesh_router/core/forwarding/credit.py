@@ -36,7 +36,7 @@ class CreditEvents:
         if out.queue is not None:
             self.multicast.send_waiting(out)
         if out.kind == DATA and out.address is None:
-            conn: RouterConnection = out.connection  # type: ignore[assignment]
+            conn: RouterConnection = out.connection
             if conn.waiting:
                 for address in list(conn.waiting):
                     self.pending.drain(address)

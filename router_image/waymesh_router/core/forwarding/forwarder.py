@@ -259,7 +259,7 @@ class Forwarder:
     def incomplete_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """The frame ends within the sections that are needed: keep it until the next frame arrives."""
         size: cython.Py_ssize_t = transfer.end - transfer.start
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         needed: cython.Py_ssize_t = self.sections.needed(transfer)
         if not transfer.more or size > MAX_HEAD_BYTES or needed > MAX_HEAD_BYTES:
             self.settlement.refuse(lk, transfer.more, REJECTED)
@@ -278,7 +278,7 @@ class Forwarder:
         """Append to an incomplete head. It is scanned again when its section is complete, or, if the end is unknown,
         when the head has doubled, which keeps the work linear."""
         head: bytearray = lk.head  # type: ignore[assignment]
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         head += transfer.payload()
         conn.heads += transfer.end - transfer.start
         if transfer.more and len(head) < lk.head_due:

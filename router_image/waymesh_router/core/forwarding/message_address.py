@@ -139,7 +139,7 @@ class MessageAddress:
         """
         if not names_management(text):
             return False
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         return conn.management != READ_MANAGEMENT or not own_management(text, self.router_id)
 
     def address_by_to(
@@ -189,7 +189,7 @@ class MessageAddress:
 
     def space_address(self, lk: RouterLink, text: str) -> str:
         """The address in the mesh for a tenant's address; "" if the tenant may not use it."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         return in_space(conn.tenant, text, True, conn.management == READ_MANAGEMENT) or ""
 
     def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:

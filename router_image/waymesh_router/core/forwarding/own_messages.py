@@ -86,7 +86,7 @@ class OwnMessages:
         """Maximum size of a message to this address from this link."""
         if address.exchange or lk.kind == CONTROL:
             return MAX_OWN_MESSAGE_BYTES
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         if lk.kind == ENDPOINT and conn.management != WRITE_MANAGEMENT:
             return MAX_READ_REQUEST_BYTES
         return MAX_REQUEST_BYTES

@@ -84,7 +84,7 @@ class RoutedAttaches:
         taken = no_local.requested_filters(attach)
         if taken:
             attach = no_local.without_filters(attach, taken)
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         self._pass_to([RouteCandidate(uplink, None)], conn, lk, attach, None, taken)
 
     def _pass_to(
@@ -126,7 +126,7 @@ class RoutedAttaches:
         further = routing_address if temporary else None  # the next router may have removed it already
         if text in self._made:
             maker, _ = self._made[text]
-            there: RouterConnection = maker.connection  # type: ignore[assignment]
+            there: RouterConnection = maker.connection
             return [RouteCandidate(there, None if maker.route is None else maker.route.entity)], further
         routes = self._addresses.link_routes
         keys = self._keys(conn, text, attach.role) if text or not routing_address else None
@@ -147,7 +147,7 @@ class RoutedAttaches:
 
     def known_to(self, lk: RouterLink, text: str) -> bool:
         """Whether the client of a link may use a link route for an address: not those of other tenants."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         return not conn.tenant or self._keys(conn, text, False) is not None
 
     def tick(self) -> None:
@@ -193,7 +193,7 @@ class RoutedAttaches:
         self, candidate: RouteCandidate, lk: RouterLink, attach: Attach, routing_address: str | None
     ) -> UpstreamLink:
         """Attach a link of this router in place of the peer's. Raises AmqpError."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, candidate.conn)
         name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id)
@@ -214,7 +214,7 @@ class RoutedAttaches:
 
     def candidates(self, lk: RouterLink, attach: Attach) -> Iterable[RouteCandidate]:
         """Candidates for a link of the router itself, for messages of an anonymous sender, best first."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         keys = self._keys(conn, rewriting.route_address(attach) or "", False)
         return () if keys is None else self._candidates(conn, lk, keys)
 
@@ -235,7 +235,7 @@ class RoutedAttaches:
             no_local.confirm_filters(answer, route.taken)
         if lk.max_message_size and not lk.counts_sizes:
             answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         if lk.is_sender:
             answer.source = tenants.as_written(conn.tenant, answer.source)
         else:
@@ -250,7 +250,7 @@ class RoutedAttaches:
         self._interruptions.routed_link_lost(lk)
         if lk.route is not None:
             self._node_gone(lk.route)
-            there = lk.connection.id  # type: ignore[attr-defined]
+            there = lk.connection.id
             self._loads[there] = self._loads.get(there, 1) - 1
             if not self._loads[there]:
                 del self._loads[there]
@@ -265,7 +265,7 @@ class RoutedAttaches:
             if not closed:
                 error = None
             elif error is None or lk.connection.over:
-                error = _lost_with(lk.connection, error)  # type: ignore[arg-type]
+                error = _lost_with(lk.connection, error)
         if other.state == ATTACH_RCVD:
             other.send_attach(other.bare_answer())
             closed = True
@@ -283,7 +283,7 @@ class RoutedAttaches:
         if not any(words) or address in self._made or "*" in words or "#" in words:
             return
         entity: LinkRoute | None = None
-        there: RouterConnection = upstream.connection  # type: ignore[assignment]
+        there: RouterConnection = upstream.connection
         route.made = address
         if not to_router(there) and not self._addresses.link_routes.match_both(address):
             entity = LinkRoute({"direction": "both", "prefix": address})

@@ -84,7 +84,7 @@ class Relays:
         known = self._addresses.by_key.get(RELAYED + text)
         if known is not None and self._attaches.known_to(lk, text):
             return known
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         terms = Attach(
             name=f"{self._context.router_id}.relay.{self._links.next_id}",
             handle=0,
@@ -125,7 +125,7 @@ class Relays:
         if relay is None or answer.target is None:
             return
         link.address = relay.address
-        link.strip = link.connection.strip_out  # type: ignore[attr-defined]
+        link.strip = link.connection.strip_out
         relay.address.consumers.append(link)
         self._addresses.refresh(relay.address)
 

@@ -60,7 +60,7 @@ class EndpointLinks:
 
         Routing chapter "Discovered Mobile Addresses", Dispatch book 3.3.3.
         """
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         lk.strip = conn.strip_out
         source = attaching.checked_source(attach.source)
         place = attaching.place_of(source, receiver=True, edge=lk.edge)
@@ -83,7 +83,7 @@ class EndpointLinks:
 
         Routing chapter "Message Routing Flow Control".
         """
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         lk.strip = conn.strip_in
         target = attaching.checked_target(attach.target)
         if self._memory != NORMAL and not attaching.for_management(attach):
@@ -164,7 +164,7 @@ class EndpointLinks:
             return
         withheld, self.withheld = self.withheld, {}
         for lk in withheld:
-            conn: RouterConnection = lk.connection  # type: ignore[assignment]
+            conn: RouterConnection = lk.connection
             lk.capacity = conn.link_capacity
             if lk.accepting:
                 lk.grant()

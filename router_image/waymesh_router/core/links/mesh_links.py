@@ -88,4 +88,4 @@ class MeshLinks:
     def _on_control(self, message: bytes, lk: RouterLink | None) -> None:
         """A complete message arrived on a control link."""
         if lk is not None:
-            self._context.control_plane.control_message(lk.connection, message)  # type: ignore[arg-type]
+            self._context.control_plane.control_message(lk.connection, message)

@@ -26,7 +26,7 @@ class Refusals:
 
     def link(self, lk: RouterLink, refusal: Refusal) -> None:
         """Log and report a refused link."""
-        conn: RouterConnection = lk.connection  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         if not refusal.logged:
             name, reason = short(lk.name), short(refusal.description)
             text = f"[C{conn.id}] Link refused: name={name}: {refusal.condition}: {reason}"

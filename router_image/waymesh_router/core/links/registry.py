@@ -24,7 +24,7 @@ class LinkRegistry:
     def new_link(self, session: Session) -> RouterLink:
         """Create the object for a link of a session."""
         link = RouterLink(session)
-        conn: RouterConnection = link.connection  # type: ignore[assignment]
+        conn: RouterConnection = link.connection
         link.id = self.next_id
         link.container = conn.role == ROUTE_CONTAINER
         link.edge = conn.uplink or conn.edge_router is not None
