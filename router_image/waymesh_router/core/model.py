@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
 """A `PendingQueue` is compacted when more than this number of items, and more than half of them, have left."""
 UNSET: Any = None
-"""Of attributes that their creator sets at once, or that are only read if another one says that they are set."""
+"""Initial value of attributes that the creator sets at once, or that are only read if another attribute says so."""
 
 
 class RouterConnection(Connection):
