@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import rates, token_rules
+from .address_match import trimmed_match
 from .components import parse_components
 from .convert import names
 from .errors import SchemaError
@@ -36,7 +37,7 @@ def _one_address(entity: str, values: Values) -> None:
     if not prefix and not pattern:
         raise SchemaError(entity, "prefix", "one of prefix and pattern is required")
     name = "prefix" if prefix else "pattern"
-    if not values[name].strip("./"):
+    if not trimmed_match(values[name]):
         raise SchemaError(entity, name, f"{values[name]!r} has no words")
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from waymesh_schema.address_match import trimmed_match
+
 from .router import Manifest, Ref, Router, local_ref, ref_of, server_metadata
 from .router_link import RouterLink
 from .vhost_policy import VhostPolicy
@@ -238,14 +240,14 @@ _R = TypeVar("_R", Address, Broker, AutoLink, LinkRoute, VhostPolicy, RouterLink
 _L = TypeVar("_L", AutoLink, LinkRoute)
 
 
-def _place(resource: Address | LinkRoute) -> tuple[bool, str]:
-    """The match for comparison: routers ignore separators at its start and end."""
-    return resource.prefix is None, resource.match.strip("./")
+def _comparable_match(resource: Address | LinkRoute) -> tuple[bool, str]:
+    """Whether the match is a pattern, and the match without separators at its ends, which routers ignore."""
+    return resource.prefix is None, trimmed_match(resource.match)
 
 
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
     """Return Addresses with the same match as an older Address of the same Router: loser → winner."""
-    return _losers(addresses, lambda a: [(a.router, *_place(a))])
+    return _losers(addresses, lambda a: [(a.router, *_comparable_match(a))])
 
 
 def broker_conflicts(brokers: Iterable[Broker]) -> dict[Ref, Broker]:
@@ -272,7 +274,7 @@ def autolink_conflicts(autolinks: Iterable[AutoLink]) -> dict[Ref, AutoLink]:
 
 def linkroute_conflicts(linkroutes: Iterable[LinkRoute]) -> dict[Ref, LinkRoute]:
     """Return LinkRoutes with the same match as an older one in one of their directions: loser → winner."""
-    return _losers(linkroutes, lambda r: [(r.router, *_place(r), way) for way in r.directions])
+    return _losers(linkroutes, lambda r: [(r.router, *_comparable_match(r), way) for way in r.directions])
 
 
 def router_link_conflicts(links: Iterable[RouterLink]) -> dict[Ref, RouterLink]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from waymesh_schema.address_match import trimmed_match
 from waymesh_schema.convert import convert
 from waymesh_schema.entities import entity_type
 
@@ -74,14 +75,14 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind, match = match_of(entity)
-        return (entity.type, kind, str(match).strip("./"))
+        return (entity.type, kind, trimmed_match(str(match)))
     if entity.type == VHOST:
         return (entity.type, str(attributes.get("hostname")))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
     if entity.type == LINKROUTE:
         kind, match = match_of(entity)
-        return (entity.type, kind, str(match).strip("./"), str(attributes.get("direction")), _target(entity))
+        return (entity.type, kind, trimmed_match(str(match)), str(attributes.get("direction")), _target(entity))
     if entity.type == AUTOLINK:
         return (entity.type, entity.name, *(str(attributes.get(name)) for name in _SET_BY_CREATE))
     if entity.type == CONNECTOR and not keeps_name(entity):

@@ -24,6 +24,7 @@ from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import VhostCounts
 from waymesh_operator.tls.certificates import Validity, of_certificates, of_revocation_lists
 from waymesh_operator.tls.rollover import MeshTls
+from waymesh_schema.address_match import trimmed_match
 
 _WORDS = {True: "True", False: "False", None: "Unknown"}
 MESSAGE_LIMIT = 1024
@@ -130,12 +131,13 @@ def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) 
             prefixes[prefix] = prefixes.get(prefix, 0) + count
     found = {}
     for resource in addresses:
+        match = trimmed_match(resource.match)
         if resource.prefix is not None:
-            found[resource.ref] = prefixes.get(resource.prefix.rstrip("./"), 0)
-        elif resource.match in live and not {"*", "#"} & set(_SEPARATORS.split(resource.match)):
-            found[resource.ref] = live[resource.match]
+            found[resource.ref] = prefixes.get(match, 0)
+        elif match in live and not {"*", "#"} & set(_SEPARATORS.split(match)):
+            found[resource.ref] = live[match]
         else:
-            matches = _pattern(resource.match).fullmatch
+            matches = _pattern(match).fullmatch
             found[resource.ref] = sum(count for address, count in live.items() if matches(f"/{address}"))
     return found
 

@@ -8,7 +8,8 @@ Source: inter-router.md "Address keys", AMQP Mapping "Addresses and Address Form
 
 from __future__ import annotations
 
-from waymesh_router.core.addresses.patterns import prefix_pattern, trimmed
+from waymesh_router.core.addresses.patterns import prefix_pattern
+from waymesh_schema.address_match import trimmed_match
 
 MOBILE = "M"
 LOCAL = "L"
@@ -108,7 +109,7 @@ def key_name(key: str) -> str:
 
 def link_route_key(direction: str, prefix: str | None, pattern: str | None) -> str:
     """The key of a link route with direction `in` or `out`, which has either a prefix or a pattern."""
-    return _PREFIX[direction] + trimmed(prefix) if prefix else _PATTERN[direction] + trimmed(pattern or "")
+    return _PREFIX[direction] + trimmed_match(prefix) if prefix else _PATTERN[direction] + trimmed_match(pattern or "")
 
 
 def link_route_pattern(key: str) -> str:

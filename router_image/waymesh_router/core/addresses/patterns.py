@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from typing import Generic, TypeVar
 
+from waymesh_schema.address_match import SEPARATORS, trimmed_match
+
 V = TypeVar("V")
 
-DELIMITERS = "./"
-_DELIMITER = re.compile(f"[{DELIMITERS}]")
+_SEPARATOR = re.compile(f"[{SEPARATORS}]")
 _LITERAL, _ONE, _ANY, _END = 0, 1, 2, 3
 Rank = tuple[int, ...]
 """Rank of a pattern, word by word: smaller is more specific. With _END last, the longer of equal beginnings wins."""
@@ -115,22 +116,17 @@ def _prune(branch: _Branch[V], words: tuple[str, ...]) -> bool:
 
 
 def split_words(text: str) -> list[str]:
-    """The words between delimiters. Delimiters at the start and one delimiter at the end do not count."""
-    words = _DELIMITER.split(text.lstrip(DELIMITERS))
+    """The words between separators. Separators at the start and one separator at the end do not count."""
+    words = _SEPARATOR.split(text.lstrip(SEPARATORS))
     if not words[-1]:
         words.pop()
     return words
 
 
 def _words_of(pattern: str) -> tuple[str, ...]:
-    return tuple(split_words(trimmed(pattern)))
-
-
-def trimmed(place: str) -> str:
-    """A configured prefix or pattern without delimiters at the start and the end, which have no meaning."""
-    return place.strip(DELIMITERS)
+    return tuple(split_words(trimmed_match(pattern)))
 
 
 def prefix_pattern(prefix: str) -> str:
     """The pattern that is equivalent to a prefix."""
-    return trimmed(prefix) + "/#"
+    return trimmed_match(prefix) + "/#"
