@@ -241,32 +241,39 @@ def compound_header(buf: Buffer, pos: int, end: int, wide: bool) -> tuple[int, i
     return count, start, after
 
 
-def _items(buf: Buffer, pos: int, end: int, depth: int, wide: bool) -> tuple[list[Any], int]:
-    """Read the elements of a list or map; they must fill its size exactly."""
-    count, start, after = compound_header(buf, pos, end, wide)
-    if count > after - start:  # each element has a constructor of at least one byte
-        raise DecodeError(f"count {count} is too large for the size", pos)
-    if depth >= MAX_DEPTH:
-        raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
-    deeper = depth + 1
-    decoders = DECODERS
-    values: list[Any] = []
-    append = values.append
-    for _ in range(count):
-        if start >= after:
-            raise _short("an element", start)
-        value, start = decoders[buf[start]](buf, start + 1, after, deeper)
-        append(value)
-    if start != after:
-        raise DecodeError(f"{after - start} bytes too many for count {count}", start)
-    return values, after
-
-
 def _list(wide: bool) -> Decoder:
-    """list8, list32. Spec: 1.6.22"""
+    """list8, list32; the elements must fill the list's size exactly. Spec: 1.6.22
+
+    Reads its header itself: with a call of `compound_header`, lists within lists cost half as much again, and clients
+    can send many of them.
+    """
+
+    layout = _PAIR32 if wide else _PAIR8
+    width, half, unpack = layout.size, layout.size >> 1, layout.unpack_from
 
     def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
-        return _items(buf, pos, end, depth, wide)
+        start = pos + width
+        if start > end:
+            raise _short("size and count", pos)
+        size, count = unpack(buf, pos)
+        after = pos + half + size
+        if after > end or size < half:
+            raise DecodeError(f"size {size} exceeds the available bytes", pos)
+        if count > after - start:  # each element has a constructor of at least one byte
+            raise DecodeError(f"count {count} is too large for the size", pos)
+        if depth >= MAX_DEPTH:
+            raise DecodeError(f"nested deeper than {MAX_DEPTH}", pos)
+        depth += 1
+        decoders = DECODERS
+        values: list[Any] = []
+        for _ in range(count):
+            if start >= after:
+                raise _short("an element", start)
+            value, start = decoders[buf[start]](buf, start + 1, after, depth)
+            values.append(value)
+        if start != after:
+            raise DecodeError(f"{after - start} bytes too many for count {count}", start)
+        return values, after
 
     return read
 
@@ -276,10 +283,11 @@ def _list0(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
 
 
 def _map(wide: bool) -> Decoder:
-    """map8, map32. Spec: 1.6.23"""
+    """map8, map32: keys and values are encoded as those of a list. Spec: 1.6.23"""
+    read_list = _list(wide)
 
     def read(buf: Buffer, pos: int, end: int, depth: int) -> tuple[Any, int]:
-        items, after = _items(buf, pos, end, depth, wide)
+        items, after = read_list(buf, pos, end, depth)
         if len(items) % 2:
             raise DecodeError("map with a key but no value", pos)
         try:
