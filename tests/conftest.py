@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -14,6 +15,19 @@ settings.register_profile("waymesh", deadline=None, suppress_health_check=[Healt
 settings.load_profile("waymesh")
 
 pytest_plugins = ["tests.kit.fixtures", "tests.brokers.fixtures", "tests.interop.fixtures"]
+
+
+def pytest_configure() -> None:
+    """Collecting tests makes a million objects that live to the end: half of the time would go to the garbage
+    collector, which looks for garbage among them."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """From here on, the collector does not look at the objects of the tests themselves."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
