@@ -38,7 +38,7 @@ from waymesh_operator.kube import (
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.management import KeyFolder, LiveClient, Reach, SecureReach
 
-QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, missing_s=1.0, apis_s=1.0)
+QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, look_up_s=1.0, apis_s=1.0)
 FOREVER_S = 3600
 END_S = 60.0
 """Twice the grace period of a pod: the machine may be busy."""

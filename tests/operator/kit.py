@@ -26,7 +26,7 @@ from waymesh_operator.routers.management import KeyFolder
 NAMESPACE = "ns"
 MESH = Ref(NAMESPACE, "mesh")
 CRDS = load_crds()
-PACE = Pace(resync_s=0.2, busy_s=0.01, busiest_s=0.02, backoff_s=0.05, gather_s=0.001, missing_s=0.0, jitter=0.1)
+PACE = Pace(resync_s=0.2, busy_s=0.01, busiest_s=0.02, backoff_s=0.05, gather_s=0.001, look_up_s=0.0, jitter=0.1)
 
 
 def resource(kind: str, name: str, **spec: Any) -> dict[str, Any]:

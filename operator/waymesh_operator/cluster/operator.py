@@ -117,8 +117,8 @@ class Operator:
             self._filled = True
             pool.start()
             analytics = AnalyticsWatch(world, self._options.namespaces)
-            awaited = world.awaited.run(self._kube, inventory, world.pace.missing_s)
-            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), awaited, self._beat())]
+            references = world.references.run(self._kube, inventory, world.pace.look_up_s)
+            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), references, self._beat())]
             try:
                 await self._watch(auditor, pool, held)
             finally:

@@ -20,7 +20,7 @@ from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import EVENT, ROUTES, KubeClient
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
-from .inventory import Inventory, MissingReferences
+from .inventory import Inventory, References
 from .service_accounts import ServiceAccounts
 
 GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
@@ -147,8 +147,8 @@ _T = TypeVar("_T")
 class Pace:
     """Seconds between turns: when everything converged, while something is in progress, and at most after errors.
 
-    `gather_s`: how long a change waits, so that several changes share one turn. `missing_s`: interval between lookups
-    of missing references. `apis_s`: maximum age of the list of route APIs.
+    `gather_s`: how long a change waits, so that several changes share one turn. `look_up_s`: interval
+    between rounds of looking up what resources refer to. `apis_s`: maximum age of the list of route APIs.
     """
 
     resync_s: float = 30.0
@@ -156,7 +156,7 @@ class Pace:
     busiest_s: float = 5.0
     backoff_s: float = 60.0
     gather_s: float = 0.1
-    missing_s: float = 1.0
+    look_up_s: float = 1.0
     apis_s: float = 60.0
     jitter: float = 0.15
 
@@ -183,7 +183,7 @@ class Environment:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     rng: random.Random = field(default_factory=random.Random)
-    awaited: MissingReferences = field(default_factory=MissingReferences)
+    references: References = field(default_factory=References)
     service_accounts: ServiceAccounts = field(default_factory=ServiceAccounts)
     served: ServedApis = field(default_factory=ServedApis)
 

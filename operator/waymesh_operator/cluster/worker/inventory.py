@@ -209,28 +209,34 @@ def _parse(body: Object) -> Any:
 
 
 AT_ONCE = 16
-"""Maximum number of requests in a round; the rest follows in the next rounds."""
+"""Maximum number of requests in a round for what is missing, and as many for what exists; the next rounds continue."""
+ROUNDS_APART = 5
+"""What exists is looked up in every fifth round: it seldom changes."""
 Name = tuple[Kind, str]
 
 
 @dataclass(slots=True)
-class MissingReferences:
-    """References that are not resolved yet, by mesh. A mesh is reconciled as soon as one of them exists.
+class References:
+    """The users' Secrets and claims that meshes refer to. A mesh is reconciled soon after one of them appears, changes
+    or disappears.
 
-    Users' Secrets and claims do not have our label, so a watch would stream all of them in the cluster. They are looked
-    up by name instead, and only while something is missing.
+    They do not have our label, so a watch would stream all of them in the cluster. They are looked up by name instead.
     """
 
-    _missing: dict[Ref, frozenset[Name]] = field(default_factory=dict)
+    # By mesh: the resourceVersion of each, "" if it is missing.
+    _versions: dict[Ref, dict[Name, str]] = field(default_factory=dict)
     _rounds: int = 0
 
-    def note(self, mesh: Ref, missing: Iterable[Name]) -> None:
-        """Set what this mesh waits for, in its own namespace."""
-        names = frozenset(missing)
-        if names:
-            self._missing[mesh] = names
+    def note(self, mesh: Ref, versions: Mapping[Name, str]) -> None:
+        """Set what this mesh refers to in its own namespace: the resourceVersion that it knows, "" if it is missing."""
+        if versions:
+            self._versions[mesh] = dict(versions)
         else:
-            self._missing.pop(mesh, None)
+            self._versions.pop(mesh, None)
+
+    def version(self, mesh: Ref, name: Name) -> str:
+        """Return the last known resourceVersion; "" if it is missing or not noted."""
+        return self._versions.get(mesh, {}).get(name, "")
 
     async def run(self, kube: KubeClient, inventory: Inventory, every_s: float) -> None:
         """Look them up until cancelled."""
@@ -239,24 +245,43 @@ class MissingReferences:
             await self.look_up(kube, inventory)
 
     async def look_up(self, kube: KubeClient, inventory: Inventory) -> None:
-        """One round: look up what is missing, and wake the meshes that waited for what exists now."""
-        wanted = sorted({(mesh.namespace, *name) for mesh, names in self._missing.items() for name in names}, key=str)
-        first = self._rounds * AT_ONCE % max(1, len(wanted))
+        """One round: look up a part, and wake the meshes that know another version of it."""
+        chosen = _part(self._names(existing=False), self._rounds)
+        if self._rounds % ROUNDS_APART == 0:
+            chosen += _part(self._names(existing=True), self._rounds // ROUNDS_APART)
         self._rounds += 1
-        chosen = (wanted[first:] + wanted[:first])[:AT_ONCE]
-        found = await asyncio.gather(*(_exists(kube, *one) for one in chosen))
-        there = {one for one, exists in zip(chosen, found) if exists}
-        for mesh, names in list(self._missing.items()):
-            if any((mesh.namespace, *name) in there for name in names):
-                self.note(mesh, (name for name in names if (mesh.namespace, *name) not in there))
+        found = await asyncio.gather(*(_version(kube, *one) for one in chosen))
+        now = {one: version for one, version in zip(chosen, found) if version is not None}
+        for mesh, versions in list(self._versions.items()):
+            new = {name: now.get((mesh.namespace, *name), version) for name, version in versions.items()}
+            if new != versions:
+                self._versions[mesh] = new
                 inventory.changed(mesh)
 
+    def _names(self, existing: bool) -> list[tuple[str, Kind, str]]:
+        """Return namespace, kind and name of all that exists, or of all that is missing."""
+        return sorted(
+            {
+                (mesh.namespace, *name)
+                for mesh, versions in self._versions.items()
+                for name, version in versions.items()
+                if bool(version) is existing
+            },
+            key=str,
+        )
 
-async def _exists(kube: KubeClient, namespace: str, kind: Kind, name: str) -> bool:
+
+def _part(names: list[tuple[str, Kind, str]], turn: int) -> list[tuple[str, Kind, str]]:
+    first = turn * AT_ONCE % max(1, len(names))
+    return (names[first:] + names[:first])[:AT_ONCE]
+
+
+async def _version(kube: KubeClient, namespace: str, kind: Kind, name: str) -> str | None:
+    """Return the present resourceVersion, "" if there is no such object, None if that is not known."""
     try:
-        await kube.get(kind, namespace, name)
+        return str((await kube.get(kind, namespace, name))["metadata"]["resourceVersion"])
     except KubeError as error:
-        if not error.missing:
-            log.debug("cannot look up %s %s/%s: %s", kind.kind, namespace, name, error)
-        return False
-    return True
+        if error.missing:
+            return ""
+        log.debug("cannot look up %s %s/%s: %s", kind.kind, namespace, name, error)
+        return None

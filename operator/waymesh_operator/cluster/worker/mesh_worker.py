@@ -22,7 +22,7 @@ from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNO
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
 from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SECRET, SELECTOR
+from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
@@ -95,12 +95,12 @@ class MeshWorker:
         None when nothing of the mesh is left. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         if not objects:
-            self._world.awaited.note(self.mesh, ())
+            self._world.references.note(self.mesh, {})
             return None
         resources = self._parser.resources(self.mesh, objects)
         if not resources.router.uid:
             await self._routers.close()
-            self._world.awaited.note(self.mesh, ())
+            self._world.references.note(self.mesh, {})
             await self._statuses.write(resources, None, objects)
             return "done"
         result = "error"
@@ -208,9 +208,8 @@ class MeshWorker:
         claims = await read_claims(self._world, namespace, resources.router.telemetry.claim)
         pod = _template(objects, self.mesh)
         routes = await self._routes.read(resources.router, objects)
-        lacking = [(SECRET, name) for name, data in secrets.items() if data is None]
-        lacking += [(CLAIM, name) for name, modes in claims.items() if modes is None]
-        self._world.awaited.note(self.mesh, lacking)
+        lacking = {(CLAIM, name): "" for name, modes in claims.items() if modes is None}
+        self._world.references.note(self.mesh, {**self._secrets.versions(), **lacking})
         return ClusterContext(
             settings,
             secrets,

@@ -14,7 +14,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.cluster.context import RouteApis
 from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
 from waymesh_operator.errors import KubeError, LiveError
-from waymesh_operator.kube import CLAIM, EVENT, ROUTES, SECRET, SELECTOR
+from waymesh_operator.kube import CLAIM, EVENT, ROUTES, SECRET, SELECTOR, Kind
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.routers.live_router import LiveRouter, PodView, Reading, event_trouble, pod_view
 from waymesh_operator.routers.observed import (
@@ -149,37 +149,56 @@ def _serves(live: LiveRouter, wanted: tuple[PodView, Tls | None]) -> bool:
 Data = Mapping[str, bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSecret:
+    """A Secret as it was read: when, its resourceVersion ("" if there is none) and its data."""
+
+    at: float
+    version: str
+    data: Data | None
+
+
 @dataclass(slots=True)
 class UserSecrets:
     """Secrets that resources of a namespace refer to.
 
-    They do not have our label, so watching them would mean watching every Secret of the cluster; they are read again
-    with each resync instead, and missing ones with each turn (`MissingReferences` makes sure that there is one).
+    They do not have our label, so watching them would mean watching every Secret of the cluster. They are read again
+    when `References` has seen another version, and with each resync; missing ones with each turn.
     """
 
     mesh: Ref
     world: Environment
-    _known: dict[str, tuple[float, Data | None]] = field(default_factory=dict)
+    _known: dict[str, ReadSecret] = field(default_factory=dict)
 
     async def read(self, names: frozenset[str]) -> dict[str, Data | None]:
         """The data of each, None for one that does not exist. Raises KubeError."""
-        now, pace = self.world.clock(), self.world.pace
         self._known = {name: known for name, known in self._known.items() if name in names}
         for name in sorted(names):
-            at, data = self._known.get(name, (float("-inf"), None))
-            if data is None or now - at >= pace.least_resync_s:
-                self._known[name] = (now, await read_secret(self.world, self.mesh.namespace, name))
-        return {name: data for name, (_, data) in self._known.items()}
+            known = self._known.get(name)
+            if known is None or self._is_old(name, known):
+                self._known[name] = await read_secret(self.world, self.mesh.namespace, name)
+        return {name: known.data for name, known in self._known.items()}
+
+    def versions(self) -> dict[tuple[Kind, str], str]:
+        """Return the resourceVersion of each Secret that was read, "" for one that does not exist."""
+        return {(SECRET, name): known.version for name, known in self._known.items()}
+
+    def _is_old(self, name: str, known: ReadSecret) -> bool:
+        if known.data is None or self.world.clock() - known.at >= self.world.pace.least_resync_s:
+            return True
+        return self.world.references.version(self.mesh, (SECRET, name)) != known.version
 
 
-async def read_secret(world: Environment, namespace: str, name: str) -> Data | None:
-    """The data of a Secret as it is now; None when there is none. Raises KubeError."""
+async def read_secret(world: Environment, namespace: str, name: str) -> ReadSecret:
+    """Read a Secret. Raises KubeError, but not if there is none."""
+    at = world.clock()
     try:
-        return secret_data(await world.kube.get(SECRET, namespace, name))
+        secret = await world.kube.get(SECRET, namespace, name)
     except KubeError as error:
         if error.missing:
-            return None
+            return ReadSecret(at, "", None)
         raise
+    return ReadSecret(at, str(secret["metadata"]["resourceVersion"]), secret_data(secret))
 
 
 async def read_claims(world: Environment, namespace: str, name: str) -> dict[str, tuple[str, ...] | None]:
@@ -208,7 +227,7 @@ async def mesh_tls(request: TlsRequest, objects: Mapping[Key, Object], routers: 
     tls = await _next(request, seen, routers, world)
     if tls.secrets(request.router) == seen:
         return tls
-    seen = {name: await read_secret(world, request.namespace, name) for name in names}
+    seen = {name: (await read_secret(world, request.namespace, name)).data for name in names}
     return await _next(request, seen, routers, world)
 
 

@@ -1,8 +1,10 @@
-"""Missing references: noticed soon after they appear, with few requests meanwhile."""
+"""What resources refer to: a change is noticed soon, with few requests meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
 from waymesh_operator.cluster.worker.environment import Pace
-from waymesh_operator.cluster.worker.inventory import AT_ONCE, Inventory, MissingReferences
+from waymesh_operator.cluster.worker.inventory import AT_ONCE, ROUNDS_APART, Inventory, References
+from waymesh_operator.cluster.worker.observation import UserSecrets
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import CLAIM, SECRET
 from waymesh_operator.resources.router import Ref
@@ -24,12 +27,12 @@ def thing(kind: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [SECRET, CLAIM])
-def test_mesh_gets_a_turn_within_two_seconds_of_the_creation(kind: Any) -> None:
+def test_mesh_gets_a_turn_soon_after_something_appears_changes_or_goes(kind: Any) -> None:
     async def story() -> None:
         kube, woken = FakeKube(), asyncio.Event()
-        awaited, inventory = MissingReferences(), Inventory(changed=lambda mesh: woken.set())
-        awaited.note(MESH, [(kind, "x")])
-        looking = asyncio.create_task(awaited.run(kube, inventory, Pace().missing_s))
+        references, inventory = References(), Inventory(changed=lambda mesh: woken.set())
+        references.note(MESH, {(kind, "x"): ""})
+        looking = asyncio.create_task(references.run(kube, inventory, Pace().look_up_s))
         loop = asyncio.get_running_loop()
         await asyncio.sleep(100.3)
         assert not woken.is_set()
@@ -39,7 +42,17 @@ def test_mesh_gets_a_turn_within_two_seconds_of_the_creation(kind: Any) -> None:
         assert loop.time() - created <= 2
         calls = len(kube.calls)
         await asyncio.sleep(100)
-        assert len(kube.calls) == calls  # it is there: nobody looks for it
+        assert len(kube.calls) - calls in (19, 20)  # it is there: looked up every five seconds
+        woken.clear()
+        kube.put({**thing(kind.kind, "x"), "data": {"changed": "eQ=="}})
+        changed = loop.time()
+        await woken.wait()
+        assert loop.time() - changed <= 6
+        woken.clear()
+        kube.remove(kind.kind, NAMESPACE, "x")
+        removed = loop.time()
+        await woken.wait()
+        assert loop.time() - removed <= 6
         looking.cancel()
 
     run_in_virtual_time(story())
@@ -49,11 +62,11 @@ def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
     async def story() -> None:
         kube = FakeKube()
         woken: list[Ref] = []
-        awaited, inventory = MissingReferences(), Inventory(changed=woken.append)
+        references, inventory = References(), Inventory(changed=woken.append)
         for mesh in (MESH, Ref(NAMESPACE, "other"), Ref("elsewhere", "mesh")):
-            awaited.note(mesh, [(SECRET, "y" if mesh.name == "other" else "x")])
+            references.note(mesh, {(SECRET, "y" if mesh.name == "other" else "x"): ""})
         kube.put(thing("Secret", "x"))
-        await awaited.look_up(kube, inventory)
+        await references.look_up(kube, inventory)
         assert woken == [MESH]
 
     asyncio.run(story())
@@ -61,10 +74,10 @@ def test_only_meshes_that_wait_for_it_in_its_namespace_are_woken() -> None:
 
 def test_many_missing_names_share_a_bounded_number_of_requests() -> None:
     async def story() -> None:
-        kube, awaited = FakeKube(), MissingReferences()
-        awaited.note(MESH, [(SECRET, f"s-{number}") for number in range(5 * AT_ONCE)])
+        kube, references = FakeKube(), References()
+        references.note(MESH, {(SECRET, f"s-{number}"): "" for number in range(5 * AT_ONCE)})
         for turn in range(1, 6):
-            await awaited.look_up(kube, Inventory())
+            await references.look_up(kube, Inventory())
             assert len(kube.calls) == turn * AT_ONCE
         assert len({name for _, _, name in kube.calls}) == 5 * AT_ONCE
 
@@ -75,28 +88,28 @@ def test_an_api_server_that_fails_ends_nothing() -> None:
     async def story() -> None:
         kube = FakeKube()
         woken: list[Ref] = []
-        awaited, inventory = MissingReferences(), Inventory(changed=woken.append)
-        awaited.note(MESH, [(SECRET, "x")])
+        references, inventory = References(), Inventory(changed=woken.append)
+        references.note(MESH, {(SECRET, "x"): ""})
         kube.put(thing("Secret", "x"))
 
         def fail(verb: str, kind: str, name: str) -> None:
             raise KubeError(503, "busy")
 
         kube.fail, working = fail, kube.fail
-        await awaited.look_up(kube, inventory)
+        await references.look_up(kube, inventory)
         assert woken == []
         kube.fail = working
-        await awaited.look_up(kube, inventory)
+        await references.look_up(kube, inventory)
         assert woken == [MESH]
 
     asyncio.run(story())
 
 
-def test_worker_says_what_it_waits_for_until_it_is_there_or_the_router_is_gone() -> None:
+def test_worker_notes_what_its_resources_refer_to_until_the_router_is_gone() -> None:
     async def story(lab: Lab) -> None:
         async def look() -> int:
             before = len(lab.kube.calls)
-            await lab.world.awaited.look_up(lab.kube, lab.inventory)
+            await lab.world.references.look_up(lab.kube, lab.inventory)
             return len(lab.kube.calls) - before
 
         lab.router(1, telemetry={"target": "Claim", "claimRef": {"name": "files"}})
@@ -111,6 +124,23 @@ def test_worker_says_what_it_waits_for_until_it_is_there_or_the_router_is_gone()
         lab.kube.remove("Router", NAMESPACE, "mesh")
         await lab.turn()
         assert await look() == 0
+
+    run(story)
+
+
+def test_a_changed_secret_is_read_again_before_the_next_resync() -> None:
+    async def story(lab: Lab) -> None:
+        world = replace(lab.world, pace=Pace())
+        secrets = UserSecrets(MESH, world)
+        for data in ("b25l", "dHdv"):
+            lab.kube.put({**thing("Secret", "people"), "data": {"alice": data}})
+            for _ in range(ROUNDS_APART):
+                await world.references.look_up(lab.kube, lab.inventory)
+            for _ in range(2):
+                read = await secrets.read(frozenset({"people"}))
+                world.references.note(MESH, secrets.versions())
+            assert read == {"people": {"alice": b64decode(data)}}
+        assert len(lab.kube.calls) == 3  # two to read it, one to look it up
 
     run(story)
 
