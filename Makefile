@@ -13,6 +13,10 @@ ARGS ?=
 # router's sources anew, which takes longer than all else that it does until it listens.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Outside the checkout, so that a fresh clone finds what was compiled, and whose types were checked, before.
+CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
+export MYPY_CACHE_DIR ?= $(CACHE)/mypy
+
 .PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 
 help: ## this list
@@ -24,7 +28,7 @@ venv: ## make .venv alone, engine not compiled
 	@tools/setup.sh
 
 engine: venv ## compile the hot modules that changed
-	@$(BIN)/python tools/build_engine.py
+	@$(BIN)/python tools/build_engine.py --cache "$(CACHE)/engine"
 
 analytics: venv ## add to .venv what `waymesh analyze` needs: PySpark, matplotlib, Jinja (half a gigabyte), and Java
 	@tools/setup.sh analytics

@@ -3,7 +3,8 @@
 A module is rebuilt when the hash of its source, of the `.pxd` files it takes declarations from, of the compiler
 settings or of the versions of Python and Cython differs from the one recorded at its last build. Compiled files are
 moved into place together, after all compilers have ended, and each atomically: until then, other processes find the
-previous engine. Run by `make engine`; `setup.py` uses the same settings for a wheel.
+previous engine. Run by `make engine`; `setup.py` uses the same settings for a wheel. With `--cache`, compiled files are
+also kept in a folder outside the checkout, by hash, and found there by other checkouts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import platform
 import shutil
+import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -32,6 +36,8 @@ ROOT = REPO / "router_image"
 BUILD = REPO / "build" / "engine"
 NOTES = BUILD / "hashes.json"
 PARALLEL = os.cpu_count() or 1
+KEPT_S = 30 * 24 * 3600
+"""For so long, a compiled file stays in the cache after its last use."""
 SHARED = "waymesh_amqp._cyutility"
 """Cython's utility code for memory views etc., shared by all modules: it is larger than the C code of most of them."""
 
@@ -140,6 +146,9 @@ def compile_all(names: Sequence[str]) -> dict[str, Path]:
     """The compiled files of the modules that compile, on all processors, the longest sources first."""
     import Cython.Build  # noqa: F401 - before the processes part, so that each need not load it
 
+    if not names:
+        return {}
+
     def length(name: str) -> int:
         return sys.maxsize if name == SHARED else os.path.getsize(source_path(name))
 
@@ -154,7 +163,8 @@ def hashes(names: Iterable[str]) -> dict[str, str]:
     from Cython.Compiler.Main import Context
     from Cython.Compiler.Options import CompilationOptions
 
-    settings = (sys.version, importlib.metadata.version("cython"), SHARED, sorted(DIRECTIVES.items()))
+    versions = (sys.version, platform.machine(), compiler_version(), importlib.metadata.version("cython"))
+    settings = (versions, SHARED, sorted(DIRECTIVES.items()))
     common = hashlib.sha256(repr(settings).encode())
     options = CompilationOptions(include_path=[str(ROOT.relative_to(REPO))])  # type: ignore[no-untyped-call]
     context = Context.from_options(options)  # type: ignore[no-untyped-call]
@@ -164,10 +174,51 @@ def hashes(names: Iterable[str]) -> dict[str, str]:
         digest = common.copy()
         digest.update(repr(compile_args(name)).encode())
         for part in sorted(tree.all_dependencies(source_path(name))) if name != SHARED else ():
-            digest.update(part.encode())
+            # Relative, so that another checkout, whose .venv has Cython's own declarations, gets the same hash.
+            digest.update(os.path.relpath(part, REPO).encode())
             digest.update(Path(part).read_bytes())
         found[name] = digest.hexdigest()
     return found
+
+
+def compiler_version() -> str:
+    """What Python's C compiler says of itself; empty if there is none."""
+    command = [*(sysconfig.get_config_var("CC") or "cc").split(), "--version"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""
+
+
+class Cache:
+    """Compiled files outside the checkout, each in a folder that is named by the hash of its inputs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, digest: str) -> Path | None:
+        """Return the compiled file with this hash; it is kept for longer."""
+        folder = self._folder / digest
+        found = next(folder.glob("*so"), None)
+        if found is not None:
+            os.utime(folder)
+        return found
+
+    def add(self, made: Path, digest: str) -> None:
+        """Keep a copy, which appears as a whole or not at all."""
+        folder, fresh = self._folder / digest, self._folder / f".new.{os.getpid()}.{digest}"
+        fresh.mkdir(parents=True)
+        shutil.copy(made, fresh)
+        try:
+            os.rename(fresh, folder)
+        except OSError:  # another checkout was faster
+            shutil.rmtree(fresh)
+
+    def remove_old(self, now: float) -> None:
+        """Remove what nobody has used for KEPT_S."""
+        for folder in self._folder.glob("*"):
+            if now - folder.stat().st_mtime > KEPT_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def noted() -> dict[str, str]:
@@ -202,6 +253,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--force", action="store_true", help="compile every hot module again")
     parser.add_argument("--clean", action="store_true", help="remove the compiled modules and stop")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="keep compiled files here, and use those kept")
     options = parser.parse_args()
     os.chdir(REPO)
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -211,19 +263,28 @@ def main() -> int:
             remove_twins([*ENGINE.HOT, SHARED])
             NOTES.unlink(missing_ok=True)
             return 0
-        return build(force=options.force)
+        return build(options.force, Cache(options.cache) if options.cache else None)
 
 
-def build(force: bool) -> int:
-    """Compile the stale modules, move the results into place and record their hashes."""
+def build(force: bool, cache: Cache | None) -> int:
+    """Compile the stale modules or find them in the cache, move the results into place and record their hashes."""
     began = time.time()
     names = wanted_modules()
     current, old = hashes(names), noted()
     fresh = {n for n in names if current[n] == old.get(n) and ENGINE.twin_of(n) is not None}
     todo = [n for n in names if force or n not in fresh]
     if todo:
-        print(f"engine: compiling {' '.join(todo)}", file=sys.stderr)
-        made = unchanged(compile_all(todo), current)
+        found = {n: path for n in todo if cache and not force and (path := cache.find(current[n]))}
+        if found:
+            print(f"engine: in the cache: {len(found)} of {len(todo)} modules", file=sys.stderr)
+        rest = [n for n in todo if n not in found]
+        if rest:
+            print(f"engine: compiling {' '.join(rest)}", file=sys.stderr)
+        made = unchanged(found | compile_all(rest), current)
+        if cache:
+            for name in made.keys() - found.keys():
+                cache.add(made[name], current[name])
+            cache.remove_old(began)
         for name, path in made.items():
             put_in_place(path, name)
         # A stale compiled module must not be used with new ones: their classes have different memory layouts.

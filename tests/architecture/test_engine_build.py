@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,15 @@ def lay(root: Path) -> None:
     (package / "user.py").write_text(USER)
 
 
-def build(tree: Path) -> subprocess.CompletedProcess[str]:
+def build(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "tools/build_engine.py"], cwd=tree, capture_output=True, text=True, check=False
+        [sys.executable, "tools/build_engine.py", *options], cwd=tree, capture_output=True, text=True, check=False
     )
+
+
+def cache_of(root: Path) -> Path:
+    """The cache that the first build fills."""
+    return root.with_name(f"{root.name}-cache")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
     """That checkout after its first build, and what the build said."""
     root = tmp_path_factory.mktemp("built")
     lay(root)
-    return root, build(root)
+    return root, build(root, "--cache", str(cache_of(root)))
 
 
 @pytest.fixture
@@ -166,3 +172,24 @@ def test_a_module_that_is_edited_while_it_compiles_is_not_taken_for_what_it_was(
     assert list(package.glob("tiny.*so"))
     assert not list(package.glob("user.*so"))
     assert compiled(build(tree)) == {"user"}
+
+
+def test_another_checkout_finds_what_was_compiled_in_the_cache(
+    built: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    cache = cache_of(built[0])
+    lay(tmp_path)
+    done = build(tmp_path, "--cache", str(cache))
+    assert done.returncode == 0, done.stderr
+    assert "engine: in the cache: 3 of 3 modules" in done.stderr
+    assert not compiled(done)
+    assert use(tmp_path, "b'abc'") == "compiled 99 7"
+
+    unused = next(cache.iterdir())
+    long_ago = time.time() - 31 * 24 * 3600
+    os.utime(unused, (long_ago, long_ago))
+    source = tmp_path / "router_image" / "waymesh_amqp" / "tiny.py"
+    source.write_text(source.read_text().replace("b[2]", "b[2] + 1"))
+    assert compiled(build(tmp_path, "--cache", str(cache))) == {"tiny"}
+    assert len(list(cache.iterdir())) == 3
+    assert not unused.exists()
