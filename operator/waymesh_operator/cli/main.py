@@ -297,9 +297,7 @@ def run(
 ) -> None:
     """Run the operator of a Kubernetes cluster. Its pods run this command."""
     from waymesh_operator.cluster.context import OperatorSettings
-    from waymesh_operator.cluster.operator import Options
-
-    from .run import run_operator
+    from waymesh_operator.cluster.operator import Options, run_operator
 
     settings = OperatorSettings(router_image, image_pull_policy, cluster_domain)
     options = Options(settings, tuple(namespace or ()), lease_namespace, http_port)
