@@ -19,12 +19,10 @@ from typing import Any
 import kopf
 
 from waymesh_operator.cluster.worker.analytics import AnalyticsWatch
-from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import KubeError
-from waymesh_operator.handlers import HEARTBEAT, WatchGuard, register, settings
 from waymesh_operator.kube import (
     OWNED,
     RESOURCES,
@@ -40,6 +38,7 @@ from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 from .context import OperatorSettings
 from .lease import Lease
 from .monitoring import Health, HealthServer, Heartbeat, Metrics, set_up
+from .watches import HEARTBEAT, Auditor, WatchGuard, register, settings
 
 log = logging.getLogger(__name__)
 BEAT_S = 20.0
