@@ -122,7 +122,7 @@ def status(
     """
     local = _local(context, namespace, state_dir, all_namespaces)
     if local:
-        from .local_commands import run_local_status
+        from .local import run_local_status
 
         raise typer.Exit(run_local_status(local, router, as_json(output), no_color))
     from .cluster import Where
@@ -145,7 +145,7 @@ def topology(
     """
     local = _local(context, namespace, state_dir)
     if local:
-        from .local_commands import run_local_topology
+        from .local import run_local_topology
 
         raise typer.Exit(run_local_topology(local, router, no_color))
     from .cluster import Where
@@ -171,7 +171,7 @@ def drain(
     local = _local(context, namespace, state_dir)
     if local:
         from .drain import drain_at
-        from .local_commands import local_router
+        from .local import local_router
 
         with local_router(local, pod) as (name, url):
             raise typer.Exit(drain_at(name, url, timeout, undo, not no_wait))
@@ -323,7 +323,7 @@ def _local(
         return []
     import time
 
-    from waymesh_operator.local.running import running_meshes
+    from .local import running_meshes
 
     return running_meshes(state_dir, time.monotonic())
 

@@ -324,7 +324,7 @@ def router_url(options: RouterOptions) -> Iterator[str]:
         with bus(Where(options.context, options.namespace), options.pod) as (_, url):
             yield url
     else:
-        from waymesh_operator.local.running import local_bus
+        from .local import local_bus
 
         yield local_bus() or DEFAULT_BUS
 
