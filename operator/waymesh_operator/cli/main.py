@@ -101,7 +101,7 @@ def plan(
         raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
         raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
-    from .local_plan import LocalPlanOptions, run_local_plan
+    from .up import LocalPlanOptions, run_local_plan
 
     raise typer.Exit(run_local_plan(LocalPlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
 

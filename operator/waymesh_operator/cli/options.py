@@ -42,6 +42,8 @@ Namespace = Annotated[
     str | None, typer.Option("-n", "--namespace", help="Namespace.", show_default="that of the context")
 ]
 Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="Output format.")]
+EXIT_CHANGES = 2
+"""Exit code of `waymesh plan --detailed-exitcode` when there is something to do."""
 
 
 def is_plugin() -> bool:
