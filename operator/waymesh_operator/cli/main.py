@@ -214,11 +214,10 @@ def report(
     ] = "report.html",
 ) -> None:
     """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
-    from .cluster import Where
-    from .report import run_report
+    from .forward import run_report
 
     chosen = out or Path(Path(name).name)
-    raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))
+    raise typer.Exit(run_report(context, namespace, None if str(chosen) == "-" else chosen, name))
 
 
 @app.command()
