@@ -125,8 +125,7 @@ def status(
         from .local import run_local_status
 
         raise typer.Exit(run_local_status(local, router, as_json(output), no_color))
-    from .cluster import Where
-    from .cluster_commands import run_status
+    from .cluster import Where, run_status
 
     raise typer.Exit(run_status(Where(context, namespace, all_namespaces), router, as_json(output), no_color))
 
@@ -148,8 +147,7 @@ def topology(
         from .local import run_local_topology
 
         raise typer.Exit(run_local_topology(local, router, no_color))
-    from .cluster import Where
-    from .cluster_commands import run_topology
+    from .cluster import Where, run_topology
 
     raise typer.Exit(run_topology(Where(context, namespace), router, no_color))
 
