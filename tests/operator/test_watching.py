@@ -13,9 +13,8 @@ from tests.kit.waiting import DEADLINE_S
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_operator.cluster.monitoring import Heartbeat
-from waymesh_operator.cluster.worker.audits import Auditor
+from waymesh_operator.cluster.watches import Auditor, register, settings
 from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
-from waymesh_operator.handlers import register, settings
 from waymesh_operator.kube import OWNED, RESOURCES
 from waymesh_operator.resources.router import Ref
 

@@ -24,8 +24,8 @@ from waymesh_operator.router_entities.actions import (
     QuiesceEntity,
     UndrainRouter,
     UpdateEntity,
+    exclusive_key,
 )
-from waymesh_operator.router_entities.diff import exclusive_key
 from waymesh_operator.router_entities.names import LOG, ROUTER, TELEMETRY, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls

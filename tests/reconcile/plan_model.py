@@ -17,8 +17,8 @@ from waymesh_operator.router_entities.actions import (
     DrainRouter,
     UndrainRouter,
     UpdateEntity,
+    exclusive_key,
 )
-from waymesh_operator.router_entities.diff import exclusive_key
 from waymesh_operator.router_entities.names import LOG, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
 

@@ -18,8 +18,8 @@ from waymesh_operator.router_entities.actions import (
     DrainRouter,
     QuiesceEntity,
     UpdateEntity,
+    plan_entities,
 )
-from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import (
     ADDRESS,
     AUTOLINK,

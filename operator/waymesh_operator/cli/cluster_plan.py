@@ -21,7 +21,7 @@ from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster
-from waymesh_operator.local.tables import plan_table
+from waymesh_operator.local.tables import action_row, plan_table
 from waymesh_operator.local.terminal import make_console
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
@@ -32,7 +32,7 @@ from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
 from .forward import Forwarder
-from .local_plan import EXIT_CHANGES, action_row
+from .options import EXIT_CHANGES
 
 UNKNOWN_IMAGE = "the-operators-default"
 

@@ -1,4 +1,5 @@
-"""Access to ports of pods from outside the cluster, through the API server, like `kubectl port-forward`.
+"""Access to ports of pods from outside the cluster, through the API server, like `kubectl port-forward`; and
+`waymesh report`, which fetches the report of a cluster's analytics job that way.
 
 It needs no certificate: a user with permission to forward ports of a pod may also manage the router in it, on the port
 that listens only on the pod's loopback.
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -85,13 +88,30 @@ def _pump(source: Any, sink: Any) -> None:
 
 
 TIMEOUT_S = 60.0
+REPORT_SELECTOR = "app.kubernetes.io/name=waymesh-analytics,app.kubernetes.io/component=report"
+"""Selects the pod that serves the report of the analytics job."""
+REPORT_PORT = 8080
 
 
-def fetch(context: str | None, namespace: str | None, selector: str, place: str) -> bytes:
-    """The response body at a place (`8080/index.html`: port and path) of a running pod with these labels.
+def run_report(context: str | None, namespace: str | None, out: Path | None, name: str) -> int:
+    """Fetch a file of the report into `out`, or to stdout if it is None, and return the exit code.
 
     `namespace` None: that of the context. Raises WaymeshError.
     """
+    data = _fetch(context, namespace, REPORT_SELECTOR, f"{REPORT_PORT}/{name}")
+    if out is None:
+        sys.stdout.buffer.write(data)
+        return 0
+    try:
+        out.write_bytes(data)
+    except OSError as error:
+        raise WaymeshError(f"{out}: {error.strerror}") from None
+    print(f"{out}: {len(data):,} bytes")
+    return 0
+
+
+def _fetch(context: str | None, namespace: str | None, selector: str, place: str) -> bytes:
+    """Return the response body at a place (`8080/index.html`: port and path) of a running pod with these labels."""
     port, _, path = place.partition("/")
     try:
         api: Any = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(context=context))

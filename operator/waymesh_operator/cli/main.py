@@ -101,7 +101,7 @@ def plan(
         raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
     if not files:
         raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
-    from .local_plan import LocalPlanOptions, run_local_plan
+    from .up import LocalPlanOptions, run_local_plan
 
     raise typer.Exit(run_local_plan(LocalPlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
 
@@ -122,11 +122,10 @@ def status(
     """
     local = _local(context, namespace, state_dir, all_namespaces)
     if local:
-        from .local_commands import run_local_status
+        from .local import run_local_status
 
         raise typer.Exit(run_local_status(local, router, as_json(output), no_color))
-    from .cluster import Where
-    from .cluster_commands import run_status
+    from .cluster import Where, run_status
 
     raise typer.Exit(run_status(Where(context, namespace, all_namespaces), router, as_json(output), no_color))
 
@@ -145,11 +144,10 @@ def topology(
     """
     local = _local(context, namespace, state_dir)
     if local:
-        from .local_commands import run_local_topology
+        from .local import run_local_topology
 
         raise typer.Exit(run_local_topology(local, router, no_color))
-    from .cluster import Where
-    from .cluster_commands import run_topology
+    from .cluster import Where, run_topology
 
     raise typer.Exit(run_topology(Where(context, namespace), router, no_color))
 
@@ -171,7 +169,7 @@ def drain(
     local = _local(context, namespace, state_dir)
     if local:
         from .drain import drain_at
-        from .local_commands import local_router
+        from .local import local_router
 
         with local_router(local, pod) as (name, url):
             raise typer.Exit(drain_at(name, url, timeout, undo, not no_wait))
@@ -214,11 +212,10 @@ def report(
     ] = "report.html",
 ) -> None:
     """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
-    from .cluster import Where
-    from .report import run_report
+    from .forward import run_report
 
     chosen = out or Path(Path(name).name)
-    raise typer.Exit(run_report(Where(context, namespace), None if str(chosen) == "-" else chosen, name))
+    raise typer.Exit(run_report(context, namespace, None if str(chosen) == "-" else chosen, name))
 
 
 @app.command()
@@ -297,9 +294,7 @@ def run(
 ) -> None:
     """Run the operator of a Kubernetes cluster. Its pods run this command."""
     from waymesh_operator.cluster.context import OperatorSettings
-    from waymesh_operator.cluster.operator import Options
-
-    from .run import run_operator
+    from waymesh_operator.cluster.operator import Options, run_operator
 
     settings = OperatorSettings(router_image, image_pull_policy, cluster_domain)
     options = Options(settings, tuple(namespace or ()), lease_namespace, http_port)
@@ -325,7 +320,7 @@ def _local(
         return []
     import time
 
-    from waymesh_operator.local.running import running_meshes
+    from .local import running_meshes
 
     return running_meshes(state_dir, time.monotonic())
 

@@ -42,6 +42,8 @@ Namespace = Annotated[
     str | None, typer.Option("-n", "--namespace", help="Namespace.", show_default="that of the context")
 ]
 Output = Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="Output format.")]
+EXIT_CHANGES = 2
+"""Exit code of `waymesh plan --detailed-exitcode` when there is something to do."""
 
 
 def is_plugin() -> bool:
@@ -324,7 +326,7 @@ def router_url(options: RouterOptions) -> Iterator[str]:
         with bus(Where(options.context, options.namespace), options.pod) as (_, url):
             yield url
     else:
-        from waymesh_operator.local.running import local_bus
+        from .local import local_bus
 
         yield local_bus() or DEFAULT_BUS
 

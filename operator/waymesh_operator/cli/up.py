@@ -1,8 +1,10 @@
-"""`waymesh up`: the loop of local mode with a live table, or with plain lines if stdout is not a terminal."""
+"""`waymesh up`: the loop of local mode with a live table, or with plain lines if stdout is not a terminal. And
+`waymesh plan` for this machine: what `waymesh up` would do, as a table or as JSON."""
 
 from __future__ import annotations
 
 import errno
+import json
 import signal
 import time
 from collections import deque
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -21,16 +24,20 @@ from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.status import BAD, NOTE, Event
-from waymesh_operator.local.supervisor import ManifestFiles, Supervisor, keep_up
+from waymesh_operator.local.supervisor import ManifestFiles, MeshPlan, Supervisor, keep_up
 from waymesh_operator.local.tables import (
     TableData,
+    action_row,
     all_tables,
     event_text,
+    plan_table,
     resource_table,
     router_table,
 )
 from waymesh_operator.local.terminal import make_console
 from waymesh_operator.routers.management import connect
+
+from .options import EXIT_CHANGES
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5
@@ -206,3 +213,47 @@ class Up:
         if self._stop_requests > 1:
             self._supervisor.hurry()
         self._handled_requests = self._stop_requests
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlanOptions:
+    """The options of `waymesh plan`."""
+
+    files: list[Path]
+    state_dir: Path | None = None
+    free_ports: bool = False
+    as_json: bool = False
+    detailed: bool = False
+    no_color: bool = False
+
+
+def run_local_plan(options: LocalPlanOptions) -> int:
+    """Print the plan and return the exit code. Raises WaymeshError."""
+    world = Environment(SystemLauncher(), connect, lambda event: None)
+    root = options.state_dir or default_root()
+    supervisor = Supervisor(ManifestFiles(options.files), root, world, any_port=options.free_ports)
+    supervisor.load(lock=False)
+    now = time.monotonic()
+    supervisor.adopt(now)
+    plans = supervisor.plans(now)
+    supervisor.close()
+    if options.as_json:
+        rows = [{"mesh": str(ref), **row} for ref, found in plans.items() for row in _rows(found)]
+        print(json.dumps(rows, indent=2))
+    else:
+        console = make_console(options.no_color)
+        if not plans:
+            console.print("no Router in the manifests: nothing to do")
+        for ref, found in plans.items():
+            console.print(plan_table(ref, found.actions) if found.actions else f"{ref}: nothing to do")
+            for view in found.unresolved:
+                console.print(f"{view.subject} will not work: {view.state}: {view.error}", style="red", soft_wrap=True)
+    return EXIT_CHANGES if options.detailed and any(found.actions for found in plans.values()) else 0
+
+
+def _rows(found: MeshPlan) -> Iterator[dict[str, Any]]:
+    for view in found.unresolved:
+        description = f"{view.subject} will not work: {view.error}"
+        yield {"action": "Unresolved", "router": "", "reason": view.state, "description": description}
+    for action in found.actions:
+        yield action_row(action)

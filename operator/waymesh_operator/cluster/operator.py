@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,23 +19,34 @@ from typing import Any
 import kopf
 
 from waymesh_operator.cluster.worker.analytics import AnalyticsWatch
-from waymesh_operator.cluster.worker.audits import Auditor
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import KubeError
-from waymesh_operator.handlers import HEARTBEAT, WatchGuard, register, settings
-from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, TOKEN_FILE, Cluster, KubeClient
+from waymesh_operator.kube import (
+    OWNED,
+    RESOURCES,
+    SELECTOR,
+    TOKEN_FILE,
+    Cluster,
+    DynamicKube,
+    KubeClient,
+    find_cluster,
+)
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .context import OperatorSettings
 from .lease import Lease
-from .monitoring import Health, HealthServer, Heartbeat, Metrics
+from .monitoring import Health, HealthServer, Heartbeat, Metrics, set_up
+from .watches import HEARTBEAT, Auditor, WatchGuard, register, settings
 
 log = logging.getLogger(__name__)
 BEAT_S = 20.0
 GUARD_S = 1.0
 THREADS = 16
+SWITCH_S = 0.0005
+"""Thread switch interval. A management request acquires the interpreter lock several times; with Python's default of
+5 ms, it would wait 20 ms and more while watches deliver events."""
 
 
 def _identity() -> str:
@@ -250,3 +262,26 @@ def login(cluster: Cluster) -> kopf.ConnectionInfo:
         private_key_path=configuration.key_file,
         default_namespace=cluster.namespace,
     )
+
+
+def run_operator(options: Options, context: str | None, log_format: str, log_level: str) -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit code. Raises WaymeshError when there is no cluster."""
+    set_up(log_format, log_level)
+    sys.setswitchinterval(SWITCH_S)
+    asyncio.run(_run(options, context))
+    return 0
+
+
+async def _run(options: Options, context: str | None) -> None:
+    cluster = await find_cluster(context=context)
+    metrics = Metrics()
+    kube = DynamicKube(cluster.configuration, metrics.asked)
+    log.info(
+        "operator of %s",
+        ", ".join(options.namespaces) or "all namespaces",
+        extra={"server": cluster.configuration.host},
+    )
+    try:
+        await Operator(options, cluster, kube, metrics).run()
+    finally:
+        await kube.close()

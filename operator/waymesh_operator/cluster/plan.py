@@ -27,8 +27,8 @@ from waymesh_operator.router_entities.actions import (
     EntityAction,
     QuiesceEntity,
     UndrainRouter,
+    plan_entities,
 )
-from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import STANDING_TYPES, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
 

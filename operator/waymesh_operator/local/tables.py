@@ -1,11 +1,11 @@
-"""Local meshes as tables for a terminal."""
+"""Local meshes as tables for a terminal, and the steps of a plan as a table and as JSON."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -17,6 +17,7 @@ from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.actions import describe_entity
+from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
@@ -165,6 +166,25 @@ def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
             for entity in action.router.entities:
                 table.add_row("", f"  {describe_entity(entity)}")
     return table
+
+
+def action_row(action: Action) -> dict[str, Any]:
+    """Return a step as a JSON object."""
+    row: dict[str, Any] = {
+        "action": type(action).__name__,
+        "router": action.router_id,
+        "description": action.describe(),
+    }
+    entity = getattr(action, "entity", None)
+    if entity is not None:
+        row["entity"] = _entity_row(entity)
+    if isinstance(action, CreateRouter):
+        row["entities"] = [_entity_row(entity) for entity in action.router.entities]
+    return row
+
+
+def _entity_row(entity: Entity) -> dict[str, Any]:
+    return {"type": entity.type, "name": entity.name, "attributes": dict(entity.attributes)}
 
 
 @dataclass(frozen=True, slots=True)

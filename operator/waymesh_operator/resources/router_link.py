@@ -13,7 +13,6 @@ ROLES = ("inter-router", "edge")
 """Roles of listeners to which the routers of other meshes connect, and of RouterLinks."""
 TOKEN_KEYS = ("addresses", "ca.crt", "expires", "mesh", "role", "tls.crt", "tls.key")
 """Keys of a token Secret, as `waymesh link create-token` writes it."""
-DEFAULT_PORT = 5671
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,32 @@
-"""Actions on a running router."""
+"""Actions on a running router, and the comparison of the entities that it should have with those it has, which returns
+the actions that remove the differences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .names import ADDRESS, CONNECTOR, LISTENER, VHOST, Entity, match_of
+from waymesh_schema.address_match import trimmed_match
+from waymesh_schema.convert import convert
+from waymesh_schema.entities import entity_type
+
+from .names import (
+    ADDRESS,
+    AUTOLINK,
+    CONNECTOR,
+    LINKROUTE,
+    LISTENER,
+    MANAGED_TYPES,
+    QUIESCING,
+    VHOST,
+    Entity,
+    free_name,
+    keeps_name,
+    match_of,
+    quiesces,
+)
+from .policies import same_groups
 
 
 @dataclass(frozen=True)
@@ -134,3 +154,171 @@ def describe_entity(entity: Entity) -> str:
 
 EntityAction = CreateEntity | UpdateEntity | DeleteEntity | QuiesceEntity
 RouterAction = EntityAction | DrainRouter | UndrainRouter | MoveClients
+
+
+def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any]]:
+    """Return attributes of `wanted` whose live value differs in meaning: name → (live, wanted). Names are not compared.
+
+    Values are compared after parsing by the schema: `"5672"` and 5672, or an absent value and its default, are the
+    same.
+    """
+    table = entity_type(wanted.type).attributes
+    changed = {}
+    for name, value in wanted.attributes.items():
+        if value == live.attributes.get(name) or name in SECRETS or (name in LATER and name not in live.attributes):
+            continue
+        if wanted.type == VHOST and name == "groups" and same_groups(live.attributes.get(name), value):
+            continue
+        attribute = table[name]
+        present, desired = (
+            attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
+        )
+        if present != desired and not _phase_default(wanted, name, present, desired):
+            changed[name] = (present, desired)
+    if live.attributes.get(QUIESCING):
+        changed[QUIESCING] = (True, False)
+    return changed
+
+
+LATER = ("peerNames", "recheckPeers")
+"""Attributes that routers of older images lack: a listener is not recreated because of them."""
+SECRETS = ("saslPassword", "password")
+"""Attributes that a router does not report. They hold the path of a file, which follows from the entity's name."""
+
+
+def _phase_default(wanted: Entity, name: str, present: Any, desired: Any) -> bool:
+    """Return whether the difference is only a phase that the manifest omits and the router reports as the default
+    number."""
+    if desired is not None or name not in ("ingressPhase", "egressPhase", "phase"):
+        return False
+    if name == "phase":
+        return bool(present == (1 if wanted.attributes.get("direction") == "in" else 0))
+    return bool(present == (1 if name == "egressPhase" and wanted.attributes.get("waypoint") else 0))
+
+
+def exclusive_key(entity: Entity) -> tuple[str, ...]:
+    """Return the value besides the name that must be unique in a router: the match of an address (separators at its
+    ends do not count), the port of a listener."""
+    attributes = entity.attributes
+    if entity.type == ADDRESS:
+        kind, match = match_of(entity)
+        return (entity.type, kind, trimmed_match(str(match)))
+    if entity.type == VHOST:
+        return (entity.type, str(attributes.get("hostname")))
+    if entity.type == LISTENER:
+        return (entity.type, str(attributes.get("port")))
+    if entity.type == LINKROUTE:
+        kind, match = match_of(entity)
+        return (entity.type, kind, trimmed_match(str(match)), str(attributes.get("direction")), _target(entity))
+    if entity.type == AUTOLINK:
+        return (entity.type, entity.name, *(str(attributes.get(name)) for name in _SET_BY_CREATE))
+    if entity.type == CONNECTOR and not keeps_name(entity):
+        return (entity.type, str(attributes.get("host")), str(attributes.get("port")))
+    return (entity.type, entity.name)
+
+
+_SET_BY_CREATE = tuple(
+    name
+    for name, attribute in entity_type(AUTOLINK).attributes.items()
+    if attribute.create and not attribute.update and name not in ("name", "type")
+)
+"""Attributes that only CREATE sets. If one changes, it is a different link, which can exist beside the old one."""
+
+
+def _target(entity: Entity) -> str:
+    return str(entity.attributes.get("connection") or entity.attributes.get("containerId"))
+
+
+def creatable(entity: Entity) -> bool:
+    """Whether entities of this type can be created at run time; a router has the others from its start."""
+    return "CREATE" in entity_type(entity.type).operations
+
+
+def updatable(entity: Entity, attributes: Mapping[str, Any]) -> bool:
+    """Whether all these attributes of a live entity can be changed by UPDATE."""
+    kind = entity_type(entity.type)
+    return "UPDATE" in kind.operations and all(kind.attributes[name].update for name in attributes)
+
+
+_RANK = {kind: rank for rank, kind in enumerate(MANAGED_TYPES)}
+Name = tuple[str, str]
+"""Type and name of an entity, unique within a router."""
+
+
+def plan_entities(router_id: str, wanted: Iterable[Entity], live: Collection[Entity]) -> list[EntityAction]:
+    """Return actions: delete what conflicts with new entities, create, update, then delete the rest.
+
+    An entity that others refer to is created before them and deleted after them. Some are quiesced instead of deleted.
+    """
+    updates: list[UpdateEntity] = []
+    creates: list[CreateEntity] = []
+    kept: set[Name] = set()
+    by_key: dict[tuple[str, str], list[Entity]] = {}
+    for entity in live:
+        by_key.setdefault(entity.key, []).append(entity)
+    for entity in wanted:
+        same_key = by_key.get(entity.key, [])
+        match, update = _match(router_id, entity, same_key)
+        if match is not None:
+            kept.add(_name(match))
+            updates.extend(update)
+        elif creatable(entity):
+            creates.append(_create(router_id, entity, same_key))
+    updates.sort(key=_gives_up_vhost)
+    creates.sort(key=lambda create: _RANK[create.entity.type])
+    deletes = _deletes(router_id, [e for e in live if _name(e) not in kept], creates)
+    needed = {exclusive_key(create.entity) for create in creates} | {_name(create.entity) for create in creates}
+    first = [d for d in deletes if exclusive_key(d.entity) in needed or _name(d.entity) in needed]
+    early = {_name(d.entity) for d in first}
+    removals = (_removal(delete) for delete in deletes if _name(delete.entity) not in early)
+    return [*first, *creates, *updates, *(removal for removal in removals if removal is not None)]
+
+
+def _gives_up_vhost(update: UpdateEntity) -> bool:
+    """Return whether a listener loses its vhost: this must follow the policy's deactivation, or the operator could be
+    denied."""
+    return update.entity.type == LISTENER and not update.changes.get("policyVhost", (None, True))[1]
+
+
+def _removal(delete: DeleteEntity) -> DeleteEntity | QuiesceEntity | None:
+    """How an entity is removed; None if it is being quiesced already."""
+    if not quiesces(delete.entity):
+        return delete
+    quiescing = delete.entity.attributes.get(QUIESCING)
+    return None if quiescing else QuiesceEntity(delete.router_id, delete.entity, delete.replaced)
+
+
+def _deletes(router_id: str, left: Iterable[Entity], creates: Iterable[CreateEntity]) -> list[DeleteEntity]:
+    """Return entities to delete: ours that are no longer desired, and any whose name a new entity needs."""
+    replaced = {create.entity.key for create in creates}
+    names = {_name(create.entity) for create in creates}
+    surplus = [entity for entity in left if entity.owned or _name(entity) in names]
+    surplus.sort(key=lambda entity: -_RANK[entity.type])
+    return [DeleteEntity(router_id, entity, entity.key in replaced) for entity in surplus]
+
+
+def _match(router_id: str, wanted: Entity, candidates: list[Entity]) -> tuple[Entity | None, list[UpdateEntity]]:
+    """Return the live entity that equals the desired one or can be updated to it, and the update."""
+    for live in candidates:
+        if not changed_attributes(wanted, live):
+            return live, []
+    for live in candidates:
+        changes = changed_attributes(wanted, live)
+        if updatable(wanted, changes):
+            return live, [UpdateEntity(router_id, live, changes)]
+    return None, []
+
+
+def _create(router_id: str, wanted: Entity, same_key: list[Entity]) -> CreateEntity:
+    """Create an entity beside its predecessors under a free name; if they must be deleted first, under the base
+    name."""
+    if not same_key:
+        return CreateEntity(router_id, wanted)
+    key = exclusive_key(wanted)
+    coexists = not keeps_name(wanted) and all(exclusive_key(live) != key for live in same_key)
+    name = free_name(wanted.name, {live.name for live in same_key}) if coexists else wanted.name
+    return CreateEntity(router_id, Entity(wanted.type, name, wanted.attributes), replaces=True)
+
+
+def _name(entity: Entity) -> Name:
+    return entity.type, entity.name

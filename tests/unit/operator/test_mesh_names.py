@@ -12,7 +12,7 @@ from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, RouterTls
-from waymesh_operator.router_entities.diff import changed_attributes
+from waymesh_operator.router_entities.actions import changed_attributes
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.tls.certificates import dns_names, issue
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls

@@ -14,6 +14,7 @@ from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.router_entities.actions import changed_attributes
 from waymesh_operator.router_entities.builders import (
     MUTUAL,
     ListenerOptions,
@@ -29,7 +30,6 @@ from waymesh_operator.router_entities.builders import (
     mesh_profile,
     router_entity,
 )
-from waymesh_operator.router_entities.diff import changed_attributes
 from waymesh_operator.router_entities.names import ADDRESS, AUTOLINK, LINKROUTE, Entity
 from waymesh_schema.entities import entity_type
 from waymesh_schema.loglevels import LOG_MODULES, parse_levels

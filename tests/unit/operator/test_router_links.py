@@ -17,9 +17,8 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink, parse_router_link, token_endpoints
-from waymesh_operator.router_entities.actions import UpdateEntity
+from waymesh_operator.router_entities.actions import UpdateEntity, plan_entities
 from waymesh_operator.router_entities.builders import router_link_entities
-from waymesh_operator.router_entities.diff import plan_entities
 from waymesh_operator.router_entities.names import CONNECTOR, LISTENER, SSL_PROFILE, Entity, of_link
 from waymesh_operator.router_entities.placement import credential_files, place_entities
 from waymesh_operator.router_entities.verdicts import Verdict, judge

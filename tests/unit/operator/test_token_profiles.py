@@ -19,7 +19,7 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.validation import check
-from waymesh_operator.router_entities.diff import plan_entities
+from waymesh_operator.router_entities.actions import plan_entities
 from waymesh_operator.router_entities.names import LISTENER, ROUTER, TOKEN_PROFILE, Entity
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, service_account_keys
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

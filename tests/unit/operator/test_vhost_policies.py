@@ -23,8 +23,13 @@ from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.router import Policy, Ref, Router, RouterTls
 from waymesh_operator.resources.validation import check
 from waymesh_operator.resources.vhost_policy import UserGroup, VhostPolicy
-from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
-from waymesh_operator.router_entities.diff import changed_attributes, plan_entities
+from waymesh_operator.router_entities.actions import (
+    CreateEntity,
+    DeleteEntity,
+    UpdateEntity,
+    changed_attributes,
+    plan_entities,
+)
 from waymesh_operator.router_entities.names import LISTENER, POLICY, VHOST, Entity
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, policy_entity, vhost_entity
 from waymesh_operator.routers.observed import RouterState, VhostCounts

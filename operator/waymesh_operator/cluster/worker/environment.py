@@ -1,16 +1,17 @@
-"""The environment of the workers (API client, clock, threads, metrics, the cluster's route APIs), and the recorder of
-Events."""
+"""The environment of the workers: API client, clock, threads, metrics, what the API server says about the cluster (its
+route APIs, the keys of ServiceAccount tokens), and the recorder of Events."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import random
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -18,11 +19,12 @@ from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import EVENT, ROUTES, KubeClient
+from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, service_account_keys
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, References
-from .service_accounts import ServiceAccounts
 
+log = logging.getLogger(__name__)
 GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
 
 
@@ -67,7 +69,45 @@ async def _kinds(kube: KubeClient, api_version: str) -> set[str]:
     return {str(item["kind"]) for item in answer.get("resources") or () if "/" not in str(item.get("name", ""))}
 
 
-log = logging.getLogger(__name__)
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+"""Paths of the API server. The JWKS is read here, even if the configuration names another URL."""
+KEYS_EVERY_S = 60.0
+
+
+@dataclass(slots=True)
+class ServiceAccounts:
+    """Reads both documents again when they are KEYS_EVERY_S old. After a failure, the earlier ones stay in use."""
+
+    _known: ServiceAccountKeys = UNKNOWN
+    _read_at: float = float("-inf")
+
+    async def read(self, kube: KubeClient, now: float, live: bytes) -> ServiceAccountKeys:
+        """Return the current issuer and keys; `error`: why they are unknown or out of date.
+
+        `live`: the routers' file (`ServiceAccountKeys.file`), for an operator that has not read the documents yet.
+        """
+        if now - self._read_at < KEYS_EVERY_S:
+            return self._known
+        try:
+            configuration = await kube.document(CONFIGURATION)
+            keys = await kube.document(KEYS)
+            self._known = service_account_keys(configuration.get("issuer"), keys.get("keys"))
+        except (KubeError, ValueError) as error:
+            log.warning("cannot read the keys of ServiceAccount tokens: %s", error)
+            return replace(self._known if self._known.issuer else _parsed_keys(live), error=str(error))
+        self._read_at = now
+        return self._known
+
+
+def _parsed_keys(live: bytes) -> ServiceAccountKeys:
+    """Parse a file; empty if there is none, or it is not one of ours."""
+    try:
+        found = json.loads(live)
+        return service_account_keys(found.get("issuer"), found.get("keys"))
+    except (ValueError, AttributeError):
+        return UNKNOWN
+
+
 NORMAL, WARNING = "Normal", "Warning"
 AGAIN_S = 300.0
 """How long the same Event is not repeated."""

@@ -1,0 +1,172 @@
+"""Watching the API server: kopf's handlers, which pass on events; a guard that notices when a watch has ended; and
+periodic full lists (audits) in addition to the watches.
+
+kopf is used for watching only. Its create, update and resume handlers store an annotation on objects, its daemons a
+finalizer, and neither recovers well from a failed patch; `on.event` needs neither. Events go to the inventory, and
+one worker per mesh acts on them.
+
+Audits fill the inventory before the first reconcile. Later they find what watches miss: after a gap, kopf lists again
+and reports existing objects, but not those deleted meanwhile. They also detect a watch that has silently stopped: a
+change that a list shows must also arrive through the watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+
+from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, Kind
+
+from .worker.environment import Environment
+from .worker.inventory import Key, key_of, version_of
+
+log = logging.getLogger(__name__)
+Sink = Callable[[str | None, Mapping[str, Any]], None]
+"""Receives the type of a watch event (None: from the list that precedes a watch) and the object."""
+HEARTBEAT = "waymesh-operator-heartbeat"
+"""Name of the heartbeat ConfigMap that the operator writes and expects back through a watch."""
+BOOKMARKS_S = 70.0
+"""A watch without a change or bookmark for this time is restarted (the API server sends a bookmark each minute)."""
+
+
+def register(registry: kopf.OperatorRegistry, sink: Sink, login: Callable[[], kopf.ConnectionInfo]) -> None:
+    """Register handlers that pass every event of the watched kinds to the sink."""
+
+    @kopf.on.login(registry=registry)
+    def log_in(**_: Any) -> kopf.ConnectionInfo:
+        return login()
+
+    async def on_event(event: kopf.RawEvent, **_: Any) -> None:
+        sink(event["type"], event["object"])
+
+    for kind in (*RESOURCES, *OWNED):
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(on_event)
+
+
+def settings() -> kopf.OperatorSettings:
+    """kopf's settings.
+
+    The API server filters owned objects by label; kopf's `labels=` would filter only after every Secret and Pod of the
+    cluster has been sent. Scanning is off: it would need to list namespaces and CRDs.
+    """
+    made = kopf.OperatorSettings()
+    made.posting.level = logging.WARNING
+    made.posting.loggers = False
+    made.peering.standalone = True
+    made.scanning.disabled = True
+    made.watching.inactivity_timeout = BOOKMARKS_S
+    made.watching.reconnect_backoff = 1.0
+    made.execution.max_workers = 1
+    for kind in OWNED:
+        made.watching.label_selectors[kind.group, kind.version, kind.plural] = SELECTOR
+    return made
+
+
+WATCH_TASK = "watcher for "
+"""Prefix of the names of kopf's watch tasks, in the versions of kopf that pyproject.toml allows."""
+START_S = 60.0
+"""Seconds within which all watches must start."""
+
+
+@dataclass(slots=True)
+class WatchGuard:
+    """Checks the names of the running tasks. `expected` watches must start within START_S of `began` and never end."""
+
+    expected: int
+    began: float
+    _complete: bool = False
+
+    def check(self, names: Iterable[str], now: float) -> None:
+        """Raises WaymeshError when a watch has ended (kopf does not restart it, and does not always stop itself), or
+        when the watches cannot be found: an operator that cannot tell whether it watches must not continue."""
+        alive = sum(name.startswith(WATCH_TASK) for name in names)
+        if alive >= self.expected:
+            self._complete = True
+        elif self._complete:
+            raise WaymeshError("a watch has ended; the operator must be restarted")
+        elif now - self.began > START_S:
+            raise WaymeshError(
+                f"{alive} of {self.expected} watches of kopf run {START_S:.0f} s after the start (tasks named "
+                f"'{WATCH_TASK}...'): a resource kind is missing in the cluster, or this version of kopf names its "
+                "tasks differently"
+            )
+
+
+AUDIT_EVERY_S, RETRY_S = 120.0, 2.0
+PATIENCE_S = 60.0
+"""How long a change seen in a list may take to arrive through the watch."""
+
+
+@dataclass(slots=True)
+class Auditor:
+    """Audits of all kinds that are watched, in all namespaces (`namespaces` empty) or in some."""
+
+    world: Environment
+    namespaces: Sequence[str] = ()
+    _awaited: dict[Key, tuple[int, float]] = field(default_factory=dict)
+    _filled: bool = False
+
+    async def fill(self) -> None:
+        """List everything, repeated until it succeeds: then the inventory is complete."""
+        while True:
+            try:
+                await self.once()
+            except KubeError as error:
+                log.warning("cannot list the resources yet: %s", error)
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._filled = True
+                return
+
+    async def run(self) -> None:
+        """Audit until cancelled."""
+        while True:
+            await asyncio.sleep(AUDIT_EVERY_S * (1 + self.world.rng.uniform(-0.2, 0.2)))
+            try:
+                await self.once()
+            except KubeError as error:
+                log.warning("audit failed: %s", error)
+
+    async def once(self) -> None:
+        """List all kinds one after the other and compare. Raises KubeError."""
+        for kind in (*RESOURCES, *OWNED):
+            for namespace in self.namespaces or (None,):
+                await self._audit(kind, namespace)
+
+    def delivered(self, body: Mapping[str, Any]) -> None:
+        """Note that a watch delivered this."""
+        awaited = self._awaited.get(key_of(body))
+        if awaited is not None and version_of(body) >= awaited[0]:
+            del self._awaited[key_of(body)]
+
+    def check(self) -> str | None:
+        """Liveness check: return a problem if no watch delivered a change in time."""
+        now = self.world.clock()
+        for (kind, namespace, name), (_, since) in self._awaited.items():
+            if now - since > PATIENCE_S:
+                return (
+                    f"a change of {kind} {namespace}/{name} has not been delivered by a watch for {now - since:.0f} s"
+                )
+        return None
+
+    async def _audit(self, kind: Kind, namespace: str | None) -> None:
+        began = self.world.clock()
+        listed = await self.world.kube.list(kind, namespace, "" if kind in RESOURCES else SELECTOR)
+        news, lost = self.world.inventory.audit(kind.kind, namespace, listed, began)
+        present = {key_of(body) for body in listed}
+        for key in [key for key in self._awaited if key[0] == kind.kind and namespace in (None, key[1])]:
+            if key not in present:
+                del self._awaited[key]
+        if not self._filled:
+            return
+        for body in news:
+            self._awaited.setdefault(key_of(body), (version_of(body), began))
+        if news or lost:
+            log.info("audit of %s: watches missed %d changes and %d deletions", kind.plural, len(news), lost)
+            self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)
