@@ -252,7 +252,7 @@ class _ConnectionAccess:
         return self._allows("allow_admin_status_update")
 
     def in_group(self) -> bool:
-        return self._client.group is not None
+        return self._client.group is not None or self._client.given is not None
 
     def limits_management(self) -> bool:
         return self._rights.limits(self._conn)

@@ -14,6 +14,7 @@ import pytest
 from tests.interop.auth_world import Start, World, running_service, starting
 from tests.interop.raw_client import SASL, RawClient
 from tests.interop.shared import fresh
+from tests.interop.test_proton_management_read import Reader, drain
 from tests.kit.auth_service import AuthServer, rights
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
@@ -123,6 +124,20 @@ def test_what_the_service_allows_is_what_a_client_may_attach(start: Start, servi
         raw.begin()
         raw.attach_receiver("anything", credit=1)
         raw.attach_sender("anything")
+
+
+def test_what_the_service_allows_does_not_include_admin_status(start: Start, service: AuthServer) -> None:
+    service.properties = {"address-authz": rights(**{"$management": "send"})}
+    world = start(service.port, management="write")
+    reader = Reader(
+        f"amqp://127.0.0.1:{world.guarded}", user="alice", password="secret", allowed_mechs="PLAIN",
+        allow_insecure_mechs=True,
+    )  # fmt: skip
+    with reader.client:
+        request = {"operation": "UPDATE", "type": "connection", "identity": "1"}
+        assert reader.ask("$management", request, {"adminStatus": "deleted"})[0] == 403
+        assert reader.text == "adminStatus: policy does not allow this client to change it"
+        assert reader.ask("$management", *drain("A"))[0] == 200  # all else is the right of the listener
 
 
 def test_messages_of_anonymous_senders_go_only_where_the_service_allows(start: Start, service: AuthServer) -> None:

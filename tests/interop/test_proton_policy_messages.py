@@ -187,7 +187,8 @@ def message_of(size: int) -> proton.Message:
 
 
 # ---- management
-def test_admin_status_is_refused_where_policy_forbids_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attribute", ["adminStatus", "admin-status"])
+def test_admin_status_is_refused_where_policy_forbids_it(tmp_path: Path, attribute: str) -> None:
     guarded = Guarded(tmp_path, management="write")
     try:
         guarded.group(allowAdminStatusUpdate=False)
@@ -196,9 +197,9 @@ def test_admin_status_is_refused_where_policy_forbids_it(tmp_path: Path) -> None
             rows = manager.query("connection", ["identity", "container"])
             identity = next(str(row["identity"]) for row in rows if row["container"] == other._container.container_id)
             with pytest.raises(ManagementError, match="policy"):
-                manager.update({"adminStatus": "deleted"}, "connection", identity=identity)
+                manager.update({attribute: "deleted"}, "connection", identity=identity)
             guarded.group()
-            manager.update({"adminStatus": "deleted"}, "connection", identity=identity)
+            manager.update({attribute: "deleted"}, "connection", identity=identity)
             other.wait_ended()
     finally:
         guarded.stop()

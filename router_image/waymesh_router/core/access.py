@@ -26,7 +26,8 @@ class Access(Protocol):
         """Whether the client may change adminStatus of connections and links."""
 
     def in_group(self) -> bool:
-        """Whether a user group determines the client's rights: its right to management may change at any time."""
+        """Whether a user group or a SASL service determines the client's rights, so that each of its management
+        requests must be checked. The right of a group to management may change at any time."""
 
     def limits_management(self) -> bool:
         """Whether policy limits the client's right to management below that of its listener."""

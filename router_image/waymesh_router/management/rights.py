@@ -18,6 +18,7 @@ from waymesh_router.events import Event, ModuleLog
 from waymesh_router.management.errors import bad_request, forbidden
 from waymesh_router.management.request import READ_OPERATIONS, TENANT_OPERATIONS, Request
 from waymesh_schema.events import LogEvent
+from waymesh_schema.model import camel_case
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
@@ -98,7 +99,7 @@ class Rights:
     def _check_admin_status(self, request: Request, conn: RouterConnection) -> None:
         """Raise ManagementError 403 if the request updates adminStatus and policy does not allow it."""
         access = conn.access
-        if request.operation != "UPDATE" or ADMIN_STATUS not in request.body or access is None:
+        if request.operation != "UPDATE" or ADMIN_STATUS not in map(camel_case, request.body) or access is None:
             return
         if access.may_update_admin_status() or access.only_would_deny("adminStatus: allowAdminStatusUpdate is no"):
             return

@@ -34,7 +34,10 @@ def test_a_client_of_this_machine_may_write(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1:4711", "fe80::1%eth0:4711", "::ffff:10.0.0.1:4711", "localhost:1", ""])
-@pytest.mark.parametrize(("user", "mechanism"), [(None, None), ("anonymous", "ANONYMOUS"), ("ann", None)])
+@pytest.mark.parametrize(
+    ("user", "mechanism"),
+    [(None, None), ("anonymous", "ANONYMOUS"), ("ann", None), ("anonymous", "PLAIN")],  # last: authServicePlugin
+)
 def test_a_client_of_another_machine_without_a_proven_name_may_read(
     host: str, user: str | None, mechanism: str | None
 ) -> None:

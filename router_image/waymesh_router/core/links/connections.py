@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_router.core.access import CLOSED
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
@@ -104,7 +105,8 @@ def default_management(conn: RouterConnection) -> int:
 
 def _is_trusted(conn: RouterConnection) -> bool:
     """Whether the peer is authenticated, or runs on this machine."""
-    if conn.user is not None and conn.mechanism not in (None, "ANONYMOUS"):
+    # A SASL service may admit a client with any mechanism and not name it.
+    if conn.user not in (None, ANONYMOUS_USER) and conn.mechanism not in (None, "ANONYMOUS"):
         return True
     host = numeric_address(conn.peer.address)
     return host is not None and host.is_loopback
