@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,13 @@ def test_a_message_of_several_frames_passes_in_both_directions(hub: Hub) -> None
 def test_symbols_are_not_service_addresses(hub: Hub) -> None:
     source = Terminus("source", address=Symbol("q"))
     assert condition(edge_connection(hub).send(frames.attach_receiver(source=source))) == "amqp:precondition-failed"
+
+
+@pytest.mark.parametrize("address", [["q"], {"q": 1}, 5])
+def test_an_address_of_another_type_is_refused(hub: Hub, address: Any) -> None:
+    peer = hub.peer().open().begin()
+    for at, attach in enumerate((frames.attach_receiver, frames.attach_sender)):
+        assert condition(peer.send(attach(f"link {at}", at, address=address))) == "amqp:precondition-failed"
 
 
 # ---- memory

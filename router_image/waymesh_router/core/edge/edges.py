@@ -123,7 +123,7 @@ class Edges:
         """Serve an attach if it is for a link between routers. Raises Refusal."""
         terminus = attach.remote_terminus
         text = None if terminus is None else terminus.address
-        if text in SERVICES:
+        if isinstance(text, str) and text in SERVICES:  # a client may send any value, also one that has no hash
             if conn.edge_router is None or attach.role != (text == TRACKING_ADDRESS):
                 raise Refusal(NOT_ALLOWED, f"{text} is for edge routers only")
             self._serve(conn, lk, attach, str(text))
