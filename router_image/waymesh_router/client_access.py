@@ -27,7 +27,7 @@ from waymesh_router.dry_run import DryRunPermit
 from waymesh_router.events import MAX_CHARACTERS, Event, ModuleLog, about, short
 from waymesh_router.group_rights import GroupRights
 from waymesh_router.link_requests import forms_of, link_request, of_other_router
-from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
+from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request, named_by_client
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules
 from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
@@ -101,17 +101,18 @@ class ClientAccess:
     def _decide(self, conn: RouterConnection) -> None:
         if conn.remote is None:
             return
+        sent = conn.remote.hostname or ""
         request = Request(
             user=conn.user or ANONYMOUS_USER,
             host=conn.peer.address,
-            hostname=conn.policy_vhost or conn.remote.hostname or "",
+            hostname=conn.policy_vhost or named_by_client(sent),
             manages=conn.for_managers,
             listener=conn.origin,
             listener_rate=parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
             groups=conn.groups,
         )
         verdict = self._enforcement.connect(request, self._core.now)
-        who = f"user={_short(request.user)} host={request.host} vhost={_short(request.hostname)}"
+        who = f"user={_short(request.user)} host={request.host} vhost={_short(conn.policy_vhost or sent)}"
         if isinstance(verdict, Denied):
             text = f"[C{conn.id}] DENY connection: {who}: {verdict.reason}"
             self._log("info", text, _denied(conn, "connection", verdict.reason))

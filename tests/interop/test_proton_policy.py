@@ -12,6 +12,9 @@ from proton.reactor import SenderOption
 from tests.interop.guarded import EVERYTHING, LIMIT, UNAUTHORIZED, Guarded, passes, refused, vhost
 from tests.interop.raw_client import RawClient
 from tests.interop.shared import fresh, transport_of
+from tests.kit.clients import Client
+from tests.kit.ports import free_port
+from tests.kit.process import section
 from waymesh_amqp.performatives import Begin
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
@@ -99,6 +102,27 @@ def test_the_vhost_is_chosen_by_the_host_name_of_the_open(guarded: Guarded) -> N
     guarded.set({**vhost(EVERYTHING), "hostname": "example.com"})
     guarded.client(virtual_host="example.com")
     assert guarded.refused(virtual_host="example.org").startswith(UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("default", ["", "other"])
+def test_names_with_a_dollar_sign_are_for_listeners(tmp_path: Path, default: str) -> None:
+    """Clients of other listeners must not enter the vhost of management listeners, whose groups may list nobody."""
+    port = free_port()
+    managers = section("listener", name="managers", host="127.0.0.1", port=port, policyVhost="$management")
+    guarded = Guarded(tmp_path, managers)
+    managed = {**vhost(EVERYTHING), "hostname": "$management"}
+    other = {**vhost({**EVERYTHING, "sources": "a"}), "hostname": "other"}
+    try:
+        guarded.set(managed, other, defaultVhost=default, enableVhostNamePatterns=True)
+        with Client(f"amqp://127.0.0.1:{port}") as manager:
+            manager.receiver("b")
+        if default:
+            client = guarded.client(virtual_host="$management")
+            assert refused(client.receiver("b", wait=False)).startswith(UNAUTHORIZED)
+        else:
+            assert guarded.refused(virtual_host="$management").startswith(UNAUTHORIZED)
+    finally:
+        guarded.stop()
 
 
 def test_the_listener_may_name_the_vhost_and_an_update_acts_on_the_next_connections(tmp_path: Path) -> None:

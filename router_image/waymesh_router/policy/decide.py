@@ -57,6 +57,12 @@ class Allowed:
     would: Denied | None = None
 
 
+def named_by_client(hostname: str) -> str:
+    """The host name in a client's open, empty if it begins with `$`: such a vhost is for listeners with its
+    `policyVhost`, as the operator's for management. `$default` applies to clients of other names anyway."""
+    return "" if hostname.startswith("$") else hostname
+
+
 def vhost_of(policy: Policy, hostname: str) -> Vhost | None:
     """The vhost with this name or alias, else one whose pattern matches (if enabled), else the default vhost."""
     vhost = policy.vhosts.get(hostname)
