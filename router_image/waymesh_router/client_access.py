@@ -181,6 +181,8 @@ class _ConnectionAccess:
             rules = None if enforcement.unlimited(client) else enforcement.rules_of(client)
         permit = _LinkPermit(client, enforcement, rules, self._router_id, sends)
         if rules is not None and sends:
+            if not (rules.group.allow_waypoint_links and rules.group.allow_fallback_links):
+                self._conn.strip_in = True  # `x-opt-qd.phase` would lead messages to where these links lead
             permit.checks_user = not rules.group.allow_user_id_proxy
             permit.checks_targets = request.anonymous and not (
                 rules.targets.every and rules.group.allow_admin_status_update

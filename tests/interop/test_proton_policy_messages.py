@@ -186,6 +186,28 @@ def message_of(size: int) -> proton.Message:
     return proton.Message(body=b"x" * size)
 
 
+@pytest.mark.parametrize("setting", ["allowWaypointLinks", "allowFallbackLinks"])
+def test_an_annotation_does_not_lead_to_another_phase(tmp_path: Path, setting: str) -> None:
+    address = section("address", prefix="queue", waypoint="yes")
+    guarded = Guarded(tmp_path, address, stripAnnotations="no")
+    try:
+        guarded.group()
+        consumer = guarded.client().receiver("queue", 10)  # of phase 1, behind the broker
+        allowed = guarded.client().sender(None)
+        guarded.group(**{setting: False})
+        denied = guarded.client().sender(None)
+        for sender, outcome in ((denied, "released"), (allowed, "accepted")):
+            past_the_broker = message("queue")
+            past_the_broker.annotations = {proton.symbol("x-opt-qd.phase"): proton.int32(1)}
+            sent = sender.send(past_the_broker)
+            if outcome == "accepted":
+                consumer.next().accept()
+            assert sent.outcome() == outcome
+        assert consumer.arrived.empty()
+    finally:
+        guarded.stop()
+
+
 # ---- management
 @pytest.mark.parametrize("attribute", ["adminStatus", "admin-status"])
 def test_admin_status_is_refused_where_policy_forbids_it(tmp_path: Path, attribute: str) -> None:
