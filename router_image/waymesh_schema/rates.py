@@ -51,8 +51,9 @@ def rates_of_users(entity: str, values: Mapping[str, Any]) -> None:
         if user in blocked:
             raise SchemaError(entity, "userConnectionRates", f"{user!r} is among the blockedUsers, too")
         _check(entity, "userConnectionRates", f"{user!r}: ", text)
-    if "*" in blocked:
-        raise SchemaError(entity, "blockedUsers", "* is not a user")
+    for attribute, users in (("blockedUsers", blocked), ("userConnectionRates", values["userConnectionRates"] or {})):
+        if "*" in users:
+            raise SchemaError(entity, attribute, "* is not a user")
 
 
 def rate_of_clients(entity: str, values: Mapping[str, Any]) -> None:

@@ -163,6 +163,8 @@ def _sasl_plugin(entity: str, values: Values) -> None:
 
 def _auth_service(entity: str, values: Values) -> None:
     place = values["authService"]
+    if "@" in (place or values["host"]):
+        raise SchemaError(entity, "authService" if place else "host", "must not contain user or password")
     if bool(place) == bool(values["host"]):
         raise SchemaError(entity, "host", "one of host and authService is required, not both")
     host, colon, port = (place or "h:1").rpartition(":")

@@ -229,10 +229,15 @@ def test_management_of_plugins(start: Start, service: AuthServer) -> None:
         for attrs, reason in wrong:
             with pytest.raises(ManagementError, match=reason):
                 client.create("listener", {"host": "127.0.0.1", "port": "0", **attrs}, name="wrong")
-        for attrs in ({}, {"host": "h", "authService": "h:1"}, {"authService": "h"}, {"host": "h", "port": "0"}):
+        refused: list[dict[str, str]] = [
+            {}, {"host": "h", "authService": "h:1"}, {"authService": "h"}, {"host": "h", "port": "0"},
+            {"host": "ann:planted@h"}, {"authService": "ann:planted@h:1"},
+        ]  # fmt: skip
+        for attrs in refused:
             with pytest.raises(ManagementError) as raised:
                 client.create("authServicePlugin", attrs, name="wrong")
             assert raised.value.status == 400
+            assert "planted" not in str(raised.value)
 
 
 def test_a_router_can_be_the_service(start: Start, tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def is_name(rule: str) -> bool:
 def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
     if "*" in rule:
         raise ValueError(f"{rule!r}: * must stand alone")
+    if "%" in rule:
+        raise ValueError(f"{rule!r}: an address must not have a zone, because that of the client is not checked")
     single = numeric_address(rule)
     if single is not None:
         return [(single, single)]

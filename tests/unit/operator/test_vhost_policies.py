@@ -100,6 +100,7 @@ def test_what_no_router_could_enforce_is_refused(fields: dict[str, Any], error: 
         (spec(connectionRatePerUser="1/86401"), "spec.connectionRatePerUser"),
         (spec(userConnectionRates={"u": "0/1"}), "spec.userConnectionRates"),
         (spec(userConnectionRates={"": "1/1"}), "spec.userConnectionRates: user names must have"),
+        (spec(userConnectionRates={"*": "1/1"}), "spec.userConnectionRates: user names must have"),
         (spec(userConnectionRates={"u": "1/1"}, blockedUsers=["u"]),
          "spec.userConnectionRates: a user cannot be in both userConnectionRates and blockedUsers"),
         (spec(blockedUsers=["*"]), "spec.blockedUsers[0]: * is not a user"),

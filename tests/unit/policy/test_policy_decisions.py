@@ -140,6 +140,8 @@ def test_host_names_are_patterns_only_if_enabled() -> None:
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.9-10.0.0.1"}}}], "the lower one first"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.999"}}}], "not an address"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.0/8"}}}], "given as a range, first-last"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "fe80::1%eth0"}}}], "must not have a zone"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "fe80::1-fe80::9%eth0"}}}], "must not have a zone"),
         ([{"hostname": "v", "groups": {"g": {"sources": "a", "sourcePattern": "b"}}}], "exclude each other"),
         ([{"hostname": "v", "groups": {"g": {"sources": "a, b*c"}}}], "groups.g.sources: 'b[*]c': . is only"),
         ([{"hostname": "v", "groups": {"g": {"targets": ["a*", "**"]}}}], "groups.g.targets: '[*][*]': . is only"),

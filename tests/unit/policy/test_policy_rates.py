@@ -167,6 +167,12 @@ def test_a_user_cannot_be_blocked_and_have_a_rate() -> None:
         enforcement(blockedUsers="ann", userConnectionRates={"ann": "1/1"})
 
 
+@pytest.mark.parametrize("settings", [{"blockedUsers": "ann, *"}, {"userConnectionRates": {"*": "1/1"}}])
+def test_all_users_are_not_a_user(settings: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError, match=r"\* is not a user"):
+        enforcement(**settings)
+
+
 # ---- warnings
 def warned(there: Enforcement, client: Client, now: float) -> list[str]:
     return [level.text for level in there.due_warnings(client, now)]
