@@ -156,10 +156,10 @@ def test_temporary_queues_and_who_answers_to_them(scene: Leading) -> None:
     scene.until(lambda: receiver.attach is not None and answering.link.credit > 0)
     other.send(answering, message(b"answer"))
     scene.until(lambda: len(receiver.got) == 1)
-    assert "Ctemp-1" in scene.first.core.addresses
+    assert "Etemp-1" in scene.first.core.addresses
     made.link.detach()
     client.wake()
-    scene.until(lambda: "Ctemp-1" not in scene.first.core.addresses)
+    scene.until(lambda: "Etemp-1" not in scene.first.core.addresses)
     assert not scene.last.core.routed_attaches._made
 
 

@@ -312,6 +312,46 @@ def test_a_dynamic_node_is_named_and_reached_with_the_prefix_of_the_entity(hub: 
     assert container.links[1].address == "made"
 
 
+@pytest.mark.parametrize("made", ["taken", "$coordinator"])
+def test_a_container_does_not_take_an_address_of_the_mesh(hub: Hub, made: str) -> None:
+    lines: list[tuple[Any, ...]] = []
+    core_of(hub).context.log = lambda *line: lines.append(line)
+    client(hub).send(frames.attach_receiver(address="taken"), frames.credit(1))
+    core_of(hub).linkroutes.remove("1")
+    route(hub, prefix="q", direction="out")
+    container = Container(hub)
+    container.made = made
+    properties = {Symbol("x-opt-qd.address"): "q"}
+    source = Terminus("source", dynamic=True, dynamic_node_properties=properties)
+    client(hub).send(frames.attach_receiver(source=source))
+    client(hub).send(frames.attach_sender(address="taken"))
+    client(hub).send(frames.attach_sender(target=Terminus("coordinator")))
+    assert len(container.links) == 1
+    assert f"the container chose the address '{made}'" in str(lines)
+
+
+def test_a_container_does_not_take_the_addresses_of_another_one(hub: Hub) -> None:
+    route(hub, identity="2", prefix="q", direction="out", connection="greedy")
+    greedy, container = Container(hub, "greedy", "greedy"), Container(hub)
+    greedy.made = "b2.orders"
+    source = Terminus("source", dynamic=True, dynamic_node_properties={Symbol("x-opt-qd.address"): "q"})
+    client(hub).send(frames.attach_receiver(source=source))
+    client(hub).send(frames.attach_sender(address="b2.orders"))
+    assert (len(greedy.links), len(container.links)) == (1, 1)
+
+
+def test_a_node_does_not_include_addresses_below(hub: Hub) -> None:
+    core_of(hub).linkroutes.remove("1")
+    route(hub, prefix="q", direction="out")
+    container = Container(hub)
+    source = Terminus("source", dynamic=True, dynamic_node_properties={Symbol("x-opt-qd.address"): "q"})
+    client(hub).send(frames.attach_receiver(source=source))
+    client(hub).send(frames.attach_sender(address="made.by.others"))
+    assert len(container.links) == 1
+    client(hub).send(frames.attach_sender(address="made"))
+    assert len(container.links) == 2
+
+
 def test_a_node_is_forgotten_with_its_link(hub: Hub) -> None:
     container, peer = dynamic(hub)
     other = Container(hub)

@@ -14,15 +14,17 @@ from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_amqp.states import ATTACH_RCVD, MAPPED
 from waymesh_amqp.types import Symbol
 from waymesh_router.core import tenants
-from waymesh_router.core.addresses.keys import is_management_key
+from waymesh_router.core.addresses.keys import MOBILE, is_management_key, of_routers
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
 from waymesh_router.core.link_routing.candidates import RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
+from waymesh_router.events import short
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink, Target
     from waymesh_router.core.settlement.interruptions import Interruptions
 
+_PHASES = f"0123456789{FALLBACK}"
 NO_ROUTE = "qd:no-route-to-dest"
 NO_ROUTE_TEXT = "No route to the destination node"
 LINK_LOST = "qd:routed-link-lost"
@@ -284,12 +287,28 @@ class RoutedAttaches:
             return
         entity: LinkRoute | None = None
         there: RouterConnection = upstream.connection
+        if self._belongs_to_others(address, there):
+            text = f"the container chose the address '{short(address)}' for a dynamic node, but it belongs to others"
+            self._context.log("ROUTER_CORE", "warning", f"[C{there.id}] {text}: no links are routed to the node")
+            return
         route.made = address
         if not to_router(there) and not self._addresses.link_routes.match_both(address):
-            entity = LinkRoute({"direction": "both", "prefix": address})
+            entity = LinkRoute({"direction": "both", "pattern": address})
             entity.place = ("id", str(there.id))
             self._link_routes.activate(entity)
         self._made[address] = upstream, entity
+
+    def _belongs_to_others(self, address: str, there: RouterConnection) -> bool:
+        """Whether a container must not get the links to an address that it chose: one that is in use in the mesh, is
+        reserved, or belongs to a link route of other containers."""
+        if of_routers(address) or address == rewriting.COORDINATOR:
+            return True
+        if any(f"{MOBILE}{phase}{address}" in self._addresses.by_key for phase in _PHASES):
+            return True
+        routes = self._addresses.link_routes
+        keys = {key for outgoing in (True, False) for key in routes.match(address, outgoing) or ()}
+        served = any(conn is there for key in keys for _, conn in self._link_routes.serving(key))
+        return bool(keys) and not served and not to_router(there)
 
     def _node_gone(self, route: UpstreamLink) -> None:
         """The link that created the node has ended, and with it the node."""
