@@ -45,7 +45,7 @@ METRICS = _metrics(
     Metric("qdr_modified_deliveries_total", COUNTER, "Deliveries that ended modified."),
     Metric("qdr_deliveries_ingress_total", COUNTER, "Deliveries that came from clients."),
     Metric("qdr_deliveries_egress_total", COUNTER, "Deliveries that went to clients."),
-    Metric("qdr_deliveries_transit_total", COUNTER, "Deliveries between other routers."),
+    Metric("qdr_deliveries_transit_total", COUNTER, "Deliveries forwarded to another router."),
     Metric("qdr_deliveries_ingress_route_container_total", COUNTER, "Deliveries that came from route-containers."),
     Metric("qdr_deliveries_egress_route_container_total", COUNTER, "Deliveries that went to route-containers."),
     Metric("qdr_deliveries_delayed_1sec_total", COUNTER, "Deliveries that took between 1 and 10 s to settle."),

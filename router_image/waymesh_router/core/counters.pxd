@@ -16,9 +16,9 @@ cdef class Counters:
     cdef public long long to_containers
     cdef public long long redirected
     cdef int count_in(self, RouterLink lk, Address address) except -1
-    cdef int count_out(self, RouterLink lk, Address address, RouterLink out) except -1
+    cdef int count_out(self, Address address, RouterLink out) except -1
     cdef count_routed_in(self, RouterLink lk)
-    cdef count_routed_out(self, RouterLink lk, RouterLink out)
+    cdef count_routed_out(self, RouterLink out)
     cdef count_presettled(self, RouterLink lk)
     cdef int count_outcome(self, RouterLink lk, int code) except -1
 

@@ -29,7 +29,7 @@ class Counters:
         self.modified = 0
         self.ingress = 0  # from clients
         self.egress = 0  # to clients
-        self.transit = 0  # between other routers
+        self.transit = 0  # to other routers, at the router where they enter the mesh, too
         self.from_containers = 0
         self.to_containers = 0
         self.redirected = 0  # to a fallback destination
@@ -42,15 +42,15 @@ class Counters:
             address.from_container += 1
             self.from_containers += 1
 
-    def count_out(self, lk: RouterLink | None, address: Address, out: RouterLink) -> None:
-        """Count an outgoing delivery; `lk`: the link on which it arrived, None for a message of the router itself."""
+    def count_out(self, address: Address, out: RouterLink) -> None:
+        """Count an outgoing delivery."""
         if out.kind == ENDPOINT:
             address.egress += 1
             self.egress += 1
             if out.container:
                 address.to_container += 1
                 self.to_containers += 1
-        elif lk is not None and lk.kind == DATA:
+        elif out.kind == DATA:
             address.transit += 1
             self.transit += 1
 
@@ -61,15 +61,13 @@ class Counters:
         if conn.control_in is None:
             self.ingress += 1
 
-    def count_routed_out(self, lk: RouterLink, out: RouterLink) -> None:
+    def count_routed_out(self, out: RouterLink) -> None:
         """Count an outgoing delivery on a link route."""
         conn: RouterConnection = out.connection
         self.to_containers += out.container
         if conn.control_in is None:
             self.egress += 1
-            return
-        conn = lk.connection
-        if conn.control_in is not None:
+        else:
             self.transit += 1
 
     def count_presettled(self, lk: RouterLink) -> None:

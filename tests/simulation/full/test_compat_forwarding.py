@@ -24,17 +24,18 @@ NOT_FOUND = "amqp:not-found"
 
 
 class Line:
-    """Routers in a line and a client of each."""
+    """Routers in a line and a client of each. `at`: the router with the broker, otherwise the last one."""
 
-    def __init__(self, names: str = "A", extra: str = "", broker: bool = False) -> None:
+    def __init__(self, names: str = "A", extra: str = "", broker: bool = False, at: str = "") -> None:
+        at = at or names[-1]
         self.network = Network()
         for name in names:
-            self.network.router(name, extra + (FALLBACK_LINK if broker and name == names[-1] else ""))
+            self.network.router(name, extra + (FALLBACK_LINK if broker and name == at else ""))
         for one, other in pairwise(names):
             self.network.cable(one, other)
         if broker:
             self.broker = Broker(self.network)
-            self.broker.connector(self.network.routers[names[-1]])
+            self.broker.connector(self.network.routers[at])
         self.network.start()
         self.network.until(lambda: not faults(self.network), 2.0)
         self.network.run(0.3)
@@ -143,6 +144,21 @@ def test_compat_03_fallback_gets_what_waits_when_the_last_primary_goes(names: st
     again = line[names[-1]].of("stored", 10)
     line["A"].sends(sender, 5)
     assert (len(again.got), len(line.broker.links[0].got)) == (5, 5)
+
+
+@pytest.mark.parametrize(("names", "at"), [("AB", "A"), ("ABC", "B")])
+def test_compat_03_what_would_go_back_to_the_fallback_is_released(names: str, at: str) -> None:
+    """The messages have passed the router of the fallback destination on their way to the consumer."""
+    line = Line(names, FALLBACK, broker=True, at=at)
+    primary = line[names[-1]].of("stored")
+    sender = line["A"].to("stored")
+    line["A"].sends(sender, 5)
+    primary.link.detach()
+    line[names[-1]].wake()
+    line.run()
+    assert sender.outcomes == [(True, RELEASED)] * 5
+    line["A"].sends(sender, 5)
+    assert len(line.broker.links[0].got) == 5
 
 
 # ---- 4: unavailable

@@ -151,10 +151,11 @@ COUNTS = (
 )
 MESSAGES = {
     "A": {
-        "M0orders": {"Ingress": 20},
-        "M0news": {"Ingress": 4, "Egress": 4},
-        "M0queue": {"Ingress": 3},
+        "M0orders": {"Ingress": 20, "Transit": 20},
+        "M0news": {"Ingress": 4, "Egress": 4, "Transit": 4},
+        "M0queue": {"Ingress": 3, "Transit": 3},
         "M0spare": {"Ingress": 2, "RedirectedToFallback": 2},
+        "MFspare": {"Transit": 2},
         "M0$management": {"Ingress": 1, "ToContainer": 1},
         "M0answers": {"Egress": 1, "FromContainer": 1},
     },
@@ -170,7 +171,7 @@ MESSAGES = {
         "M0orders": {"Egress": 20},
         "M0news": {"Egress": 4},
         "M0queue": {"Egress": 3, "EgressRouteContainer": 3},
-        "M1queue": {"Ingress": 3, "IngressRouteContainer": 3},
+        "M1queue": {"Ingress": 3, "Transit": 3, "IngressRouteContainer": 3},
         "MFspare": {"Egress": 2, "EgressRouteContainer": 2},
     },
 }

@@ -10,7 +10,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.counters import Counters
-from waymesh_router.core.kinds import BALANCED
+from waymesh_router.core.kinds import BALANCED, MULTICAST
 
 DIRECTIONS = ("ingress", "egress", "transit", "from_containers", "to_containers")
 
@@ -83,6 +83,15 @@ def test_through_this_router_to_another_one(hub: Hub) -> None:
     message = Message(message_annotations={Symbol("x-opt-qd.to"): "q", Symbol("x-opt-qd.ingress"): "0/B"}, body="x")
     before.send(frames.transfer(0, encode_message(message), handle=3))
     assert counted(hub) == {"transit": 1}
+    assert core_of(hub).addresses["M0q"].transit == 1
+
+
+@pytest.mark.parametrize(("distribution", "settled"), [(BALANCED, False), (MULTICAST, False), (MULTICAST, True)])
+def test_from_a_client_to_another_router(hub: Hub, distribution: int, settled: bool) -> None:
+    neighbour(hub, "B")
+    core_of(hub).remote_routers.add_consumers("B", "M0q", distribution)
+    client(hub, frames.attach_sender()).send(frames.transfer(0, settled=settled))
+    assert counted(hub) == {"ingress": 1, "transit": 1}
     assert core_of(hub).addresses["M0q"].transit == 1
 
 

@@ -199,7 +199,7 @@ class Forwarder:
             if not self.settlement.track(lk, d):
                 return
         oid: cython.uint = send_scanned(lk, out, settled, annotations, self.sections, transfer)
-        self.counters.count_out(lk, address, out)
+        self.counters.count_out(address, out)
         if self.sampling.current is not None:
             self.sampling.went_out(self.sampling.current, out)
         if d is not None:

@@ -104,7 +104,7 @@ class Multicast:
             out = e
             send_scanned(lk, out, True, annotations, sections, transfer)
             out.presettled += 1
-            self.settlement.counters.count_out(lk, address, out)
+            self.settlement.counters.count_out(address, out)
             if self.settlement.sampling.current is not None:
                 self.settlement.sampling.went_out(self.settlement.sampling.current, out)
         self.settlement.forwarded_settled(lk)

@@ -165,7 +165,7 @@ class QueuedSender:
             oid = send_first(out, settled, more, octets(data), 0, head, ann, head, len(data), q.format)
         if parts:
             self.send_parts(q, out)
-        self.settlement.counters.count_out(q.link, q.address, out)
+        self.settlement.counters.count_out(q.address, out)
         if q.sample is not None:
             self.sampling.went_out(q.sample, out)
         q.unstarted -= 1

@@ -180,7 +180,7 @@ class RoutedLinks:
         conn.flush_outcomes()  # a discharge must not overtake outcomes of its transaction
         oid: cython.uint = session.next_delivery_id
         session.next_delivery_id = serial_add(oid, 1)
-        self.counters.count_routed_out(lk, out)
+        self.counters.count_routed_out(out)
         out.credit -= 1
         out.delivery_count = serial_add(out.delivery_count, 1)
         conn.put(transfer_header(out, oid, q, transfer.more or split, n))
