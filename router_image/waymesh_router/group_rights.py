@@ -78,7 +78,6 @@ def _limit(link: RouterLink) -> None:
     conn: RouterConnection = link.connection
     writes = conn.management == WRITE_MANAGEMENT
     if link.anonymous:
-        link.checks_management = not writes
         link.seen_address = None  # its cached look-up was made with the former right
     elif link.is_sender and not writes and link.address is not None and key_name(link.address.key) == MANAGEMENT:
         link.detach(UNAUTHORIZED_ACCESS, REFUSED)  # it would receive requests of others

@@ -23,10 +23,10 @@ from waymesh_router.core.tenants import in_space
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import Octets, same, skip, to_bytes
-    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
+    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, UNAVAILABLE
 else:
     from waymesh_amqp.wire import Octets, same, skip, to_bytes
-    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, READ_MANAGEMENT, UNAVAILABLE
+    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -135,12 +135,13 @@ class MessageAddress:
     def forbids(self, lk: RouterLink, text: str) -> bool:
         """Whether an address is that of a management agent that the peer may not send to.
 
-        With the right to read, the peer may send only to the agent of this router, which checks the request.
+        With the right to read, or to write in a user group, the peer may send only to the agent of this router, which
+        checks and logs requests.
         """
         if not names_management(text):
             return False
         conn: RouterConnection = lk.connection
-        return conn.management != READ_MANAGEMENT or not own_management(text, self.router_id)
+        return conn.management == NO_MANAGEMENT or not own_management(text, self.router_id)
 
     def address_by_to(
         self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer, at: cython.Py_ssize_t
@@ -190,7 +191,7 @@ class MessageAddress:
     def space_address(self, lk: RouterLink, text: str) -> str:
         """The address in the mesh for a tenant's address; "" if the tenant may not use it."""
         conn: RouterConnection = lk.connection
-        return in_space(conn.tenant, text, True, conn.management == READ_MANAGEMENT) or ""
+        return in_space(conn.tenant, text, True, conn.management == NO_MANAGEMENT) or ""
 
     def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:
         """The annotations of a tenant's message with a known address: other routers read the address from them."""

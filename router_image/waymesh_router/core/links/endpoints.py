@@ -98,17 +98,17 @@ class EndpointLinks:
             if conn.tenant:
                 text = f"{conn.tenant}/{text}"
             target = Terminus(kind="target", address=text, dynamic=True, capabilities=target.capabilities)
+        in_group = conn.access is not None and conn.access.in_group()
         if text is None or not bare_address(text):
             lk.anonymous = True
             lk.of_tenant = bool(conn.tenant)
-            lk.checks_management = conn.management != WRITE_MANAGEMENT
+            lk.checks_management = in_group or conn.management != WRITE_MANAGEMENT
             lk.accept(attach, attach.source, target)
             lk.annotations = self._anonymous
             lk.grant()
             return
         # This router's agent checks and re-encodes requests to other routers if the peer may only read, or may be
         # restricted to that by the next change of its user group.
-        in_group = conn.access is not None and conn.access.in_group()
         checked = (in_group or conn.management == READ_MANAGEMENT) and names_management(text)
         address = self._address_for(OWN_MANAGEMENT if checked else text, place)
         lk.stored = place.fallback and not lk.edge
