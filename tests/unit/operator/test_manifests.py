@@ -146,7 +146,10 @@ INCOMING = " spec: selector, noLocal and distributionMode are only for direction
         ("direction: in, selector: ''", ".selector: must be between 1 and 4096 characters long"),
         ("direction: in, capabilities: ['a b']", ".capabilities[0]: must match ^[!-~]+$ (got 'a b')"),
         ("direction: in, linkProperties: {a: [1]}", ".linkProperties.a: must be text or a whole number (got a list)"),
-        ("direction: in, linkProperties: {qd.a: 1}", ".linkProperties: names must not be empty or start with qd."),
+        (
+            "direction: in, linkProperties: {qd.a: 1}",
+            ".linkProperties: names must be printable ASCII, and must not start with qd.",
+        ),
         (
             "direction: in, linkProperties: {" + ", ".join(f"a{n}: 1" for n in range(33)) + "}",
             ".linkProperties: must be at most 32 entries (got 33)",
