@@ -53,6 +53,8 @@ class Verdict:
 
 
 GOOD = Verdict()
+MAX_USER = 255
+"""Maximum number of characters of a Broker's user name."""
 SHOWN = 5
 """Maximum number of unusable users named in a message."""
 Verdicts = dict[tuple[str, Ref], Verdict]
@@ -205,8 +207,9 @@ def _secret(name: str, data: SecretData | None, keys: tuple[str, ...]) -> Verdic
     `held`."""
     if wrong := judge_keys(name, data, keys):
         return _unresolved(*wrong)
-    if data and "username" in keys and not _is_text(data["username"]):
-        return _unresolved("SecretUnusable", f"Secret {name}: username is not UTF-8 text")
+    if data and "username" in keys and not _is_user(data["username"]):
+        message = f"Secret {name}: username is not a name of at most {MAX_USER} printable characters"
+        return _unresolved("SecretUnusable", message)
     return GOOD
 
 
@@ -214,12 +217,14 @@ def _unresolved(reason: str, message: str) -> Verdict:
     return Verdict(resolved_refs=False, reason=reason, message=message, held=True)
 
 
-def _is_text(value: bytes) -> bool:
+def _is_user(value: bytes) -> bool:
+    """Whether it is a user name, perhaps with blanks or line ends around it. It becomes a part of the seed, with which
+    all routers start."""
     try:
-        value.decode("utf-8")
+        user = value.decode("utf-8").strip()
     except UnicodeDecodeError:
         return False
-    return True
+    return 0 < len(user) <= MAX_USER and user.isprintable()
 
 
 def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verdict:

@@ -256,7 +256,11 @@ VERDICTS = [
     ({"mechanism": "PLAIN", "secret": "half"}, "SecretIncomplete", "Secret half lacks password"),
     ({"mechanism": "EXTERNAL", "secret": "half"}, "SecretIncomplete", "Secret half lacks tls.crt, tls.key"),
     ({"tls": BrokerTls("half")}, "SecretIncomplete", "Secret half lacks ca.crt"),
-    ({"mechanism": "PLAIN", "secret": "bad"}, "SecretUnusable", "Secret bad: username is not UTF-8 text"),
+    *(
+        ({"mechanism": "PLAIN", "secret": bad}, "SecretUnusable",
+         f"Secret {bad}: username is not a name of at most 255 printable characters")
+        for bad in ("octets", "nul", "lines", "blank", "long")
+    ),
     ({"placement": "List", "ordinals": (3, 9)}, "NoSuchRouter",
      "no router has one of the ordinals in placement: the highest is 2"),
 ]  # fmt: skip
@@ -266,7 +270,9 @@ VERDICTS = [
 def test_a_broker_that_cannot_be_had_says_why_and_so_does_what_needs_it(
     fields: dict[str, Any], reason: str, message: str
 ) -> None:
-    secrets = {"none": None, "half": {"username": b"u"}, "bad": {"username": b"\xff", "password": b"p"}}
+    users = {"octets": b"\xff", "nul": b"a\0b", "lines": b"a\nb", "blank": b"\n", "long": b"a" * 256}
+    secrets = {"none": None, "half": {"username": b"u"}}
+    secrets |= {name: {"username": user, "password": b"p"} for name, user in users.items()}
     link = AutoLink(Ref("ns", "l"), MESH, "q", "in", broker=BROKER.ref)
     desired = desire(context=replace(CONTEXT, secrets=secrets), brokers=(replace(BROKER, **fields),), autolinks=(link,))
     verdict = desired.verdicts["Broker", BROKER.ref]
