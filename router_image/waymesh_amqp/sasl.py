@@ -158,11 +158,12 @@ class SaslServer:
         return REFUSED if respond is None else respond(data)
 
     def _external(self, data: bytes) -> SaslStep:
-        """RFC 4422, appendix A: the data is the authorization identity, or empty."""
+        """RFC 4422, appendix A: the data is the authorization identity, or empty. A client without a name, such as
+        that of a certificate without a subject, has the rights of an unauthenticated client."""
         user = self._external_user
         if user is None or data not in (b"", user.encode("utf-8")):
             return REFUSED
-        return Outcome(OK, user)
+        return Outcome(OK, user or ANONYMOUS_USER)
 
     def _plain(self, data: bytes) -> SaslStep:
         """RFC 4616: [authzid] NUL authcid NUL passwd. An authzid of another user is refused."""

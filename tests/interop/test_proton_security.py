@@ -299,6 +299,14 @@ def test_client_certificate(by_certificate: Guarded, authority: Authority, worke
         assert ("worker", "EXTERNAL", True) in by_certificate.users()
 
 
+def test_a_client_certificate_without_the_parts_of_uid_format(by_certificate: Guarded, authority: Authority) -> None:
+    url = f"amqps://127.0.0.1:{by_certificate.port}"
+    nameless = authority.issue("nameless", {"O": "Example"})
+    with Client(url, ssl_domain=client_domain(authority, nameless), allowed_mechs="EXTERNAL") as client:
+        passes(client)
+        assert ("anonymous", "EXTERNAL", True) in by_certificate.users()
+
+
 def test_no_client_certificate(by_certificate: Guarded, authority: Authority) -> None:
     url = f"amqps://127.0.0.1:{by_certificate.port}"
     client = Client(url, wait=False, ssl_domain=client_domain(authority), allowed_mechs="EXTERNAL")

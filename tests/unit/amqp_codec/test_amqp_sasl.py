@@ -83,6 +83,7 @@ def test_external() -> None:
     assert server().init("EXTERNAL", None) == Outcome(0, "cn")
     assert server().init("EXTERNAL", b"cn") == Outcome(0, "cn")
     assert server().init("EXTERNAL", b"root") == REFUSED
+    assert server(external="").init("EXTERNAL", b"") == Outcome(0, "anonymous")
 
 
 class TestOffer:
