@@ -38,6 +38,8 @@ WAIT_S = 6.0
 """How long a login waits while another one reads the keys."""
 
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_SECRETS = ("d", "k", "p", "q", "dp", "dq", "qi", "oth")
+"""Members of a JWK that are private or symmetric (RFC 7518, 6)."""
 _TEXTS = ("kty", "kid", "use", "alg", "crv", "n", "e", "x", "y")
 
 
@@ -249,7 +251,7 @@ def _from_jwk(jwk: Any) -> Key | None:
     """None for a key with another purpose or of an unknown kind."""
     if not isinstance(jwk, dict) or any(not isinstance(jwk.get(name, ""), str) for name in _TEXTS):
         return None
-    if any(name in jwk for name in ("d", "k")):  # private or symmetric: anybody who can read it can sign tokens
+    if jwk.get("kty") == "oct" or any(name in jwk for name in _SECRETS):  # anybody who can read it can sign tokens
         raise KeysError("the JWKS contains a private or symmetric key")
     algorithm = jwk.get("alg")
     if jwk.get("use", "sig") != "sig" or (algorithm is not None and algorithm not in KIND_OF_ALGORITHM):
@@ -259,7 +261,7 @@ def _from_jwk(jwk: Any) -> Key | None:
         return None
     try:
         public = jwt.PyJWK(jwk).key
-    except (jwt.PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, ValueError, TypeError, LookupError):
         return None
     return _key(jwk.get("kid"), algorithm, public)
 

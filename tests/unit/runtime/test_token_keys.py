@@ -306,7 +306,9 @@ def test_keys_for_other_purposes_are_left_out(issuer: Issuer) -> None:
         parse_keys(json.dumps({"keys": others}).encode())
 
 
-@pytest.mark.parametrize("private", [{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}, {"d": "AQAB"}])
+@pytest.mark.parametrize(
+    "private", [{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}, {"kty": "oct"}, {"d": "AQAB"}, {"p": "AQAB"}]
+)
 def test_published_secrets_are_refused(issuer: Issuer, private: dict[str, Any]) -> None:
     with pytest.raises(KeysError, match="private or symmetric"):
         parse_keys(json.dumps({"keys": [issuer.jwk(), {**issuer.jwk(), **private}]}).encode())
