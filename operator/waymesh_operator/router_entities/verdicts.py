@@ -25,7 +25,7 @@ from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
-from .credentials import LINK_PARTS, SecretData, listener_keys, unusable_users
+from .credentials import LINK_PARTS, SecretData, broker_files, link_files, listener_keys, unusable_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,9 @@ class Verdict:
 GOOD = Verdict()
 MAX_USER = 255
 """Maximum number of characters of a Broker's user name."""
+MAX_FILES_BYTES = 768 * 1024
+"""Maximum size of the files of all Brokers and RouterLinks of a mesh. The API server refuses a Secret of more than
+1 MiB: then also users and certificates of listeners would stay as they are."""
 SHOWN = 5
 """Maximum number of unusable users named in a message."""
 Verdicts = dict[tuple[str, Ref], Verdict]
@@ -71,6 +74,7 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
         verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
     for link in resources.router_links:
         verdicts["RouterLink", link.ref] = _router_link(link, resources.router, secrets)
+    _refuse_large_files(resources, secrets, verdicts)
     unclaimed = unclaimed_names(resources.vhost_policies)
     for kind, ref, winner in _conflicts(resources):
         message = f"{kind} {winner.ref} is older and already has {_what(winner)}"
@@ -82,6 +86,28 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
             broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
             verdicts[kind, resource.ref] = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
     return verdicts
+
+
+def _refuse_large_files(resources: Resources, secrets: Secrets, verdicts: Verdicts) -> None:
+    """Change the verdict on good Brokers and RouterLinks whose files do not fit beside those of older ones."""
+
+    def files(peer: Broker | RouterLink) -> Mapping[str, bytes]:
+        own = secrets.get(peer.secret) or {}
+        if isinstance(peer, RouterLink):
+            return link_files(peer, own)
+        return broker_files(peer, own, (secrets.get(peer.tls.ca_secret) if peer.tls else None) or {})
+
+    size = 0
+    peers = [(kind, peer) for kind, peer in resources.dependents if isinstance(peer, Broker | RouterLink)]
+    for kind, peer in sorted(peers, key=lambda item: (item[1].created, item[1].ref)):
+        if verdicts[kind, peer.ref].good:
+            own = sum(map(len, files(peer).values()))
+            if size + own > MAX_FILES_BYTES:
+                message = f"its files have {own:,} bytes, those of older Brokers and RouterLinks {size:,}: together, "
+                message += f"more than {MAX_FILES_BYTES:,}"
+                verdicts[kind, peer.ref] = Verdict(accepted=False, reason="SecretTooLarge", message=message)
+            else:
+                size += own
 
 
 def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str) -> Verdict:

@@ -68,9 +68,9 @@ def filled(value: Any, odd: str) -> Any:
     return odd if value == "{}" else value
 
 
-def accepted(kind: str, spec: Mapping[str, Any]) -> Checked | None:
+def accepted(kind: str, spec: Mapping[str, Any], name: str = "x") -> Checked | None:
     spec = {"routerRef": {"name": "mesh"}, **spec}
-    made = {"apiVersion": "waymesh.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+    made = {"apiVersion": "waymesh.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
     documents, problems = parse_text(yaml.safe_dump_all([ROUTER, made], allow_unicode=True), "m.yaml")
     assert problems == []
     try:
@@ -94,3 +94,11 @@ def test_what_the_crds_accept_can_be_read_by_routers(kind: str, spec: Mapping[st
     found = {odd: accepted(kind, filled(spec, odd)) for odd in ODD}
     assert any(found.values()), "all of them are refused, so the specification is wrong otherwise"
     assert {odd: list(refusals(checked)) for odd, checked in found.items() if checked if any(refusals(checked))} == {}
+
+
+@pytest.mark.parametrize("kind", ["Broker", "RouterLink"])
+def test_the_name_of_a_resource_with_files_fits_into_the_key_of_a_secret(kind: str) -> None:
+    """A key has at most 253 characters: with a longer one, the API server refuses the Secret with the files of all."""
+    spec = {"endpoints": [HOST]}
+    assert accepted(kind, spec, "a" * 200) is not None
+    assert accepted(kind, spec, "a" * 201) is None

@@ -371,3 +371,18 @@ def test_what_is_for_clients_is_refused_at_a_listener_for_brokers(field: dict[st
     listener = {"name": "brokers", "port": 5673, "role": "route-container", **field}
     (finding,) = rule_findings(CRDS["Router"].schema, resource("Router", "mesh", listeners=[listener]))
     assert next(iter(field)) in finding[1]
+
+
+def test_a_large_secret_of_a_broker_does_not_keep_that_of_the_routers_from_being_written() -> None:
+    """The older ones keep their place. The API server refuses a Secret of more than 1 MiB."""
+    secrets = {"ca": {"ca.crt": b"c" * 300_000}, "big": {"ca.crt": b"c" * 900_000}}
+    names = {"d": "2026-01-01", "c": "2026-01-02", "b": "2026-01-03", "a": "2026-01-04"}
+    brokers = [
+        replace(BROKER, ref=Ref("ns", name), tls=BrokerTls("big" if name == "d" else "ca"), created=created)
+        for name, created in names.items()
+    ]
+    desired = desire(context=replace(CONTEXT, secrets=secrets), brokers=tuple(brokers))
+    reasons = {name: desired.verdicts["Broker", Ref("ns", name)].reason for name in names}
+    assert reasons == {"d": "SecretTooLarge", "c": "Accepted", "b": "Accepted", "a": "SecretTooLarge"}
+    written = next(o for o in desired.objects if o["metadata"]["name"] == "mesh-credentials")
+    assert sorted(written["data"]) == ["broker.b.ca.crt", "broker.c.ca.crt"]
