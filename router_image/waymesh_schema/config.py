@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,8 +73,9 @@ def read_policy_folder(policy: ConfigEntry) -> list[ConfigEntry]:
 
 
 def policy_files(folder: str) -> list[str]:
-    """The paths of the files in a policyDir that are read."""
-    return sorted(map(str, Path(folder).glob("*.json")))
+    """The paths of the files in a policyDir that are read. Raises OSError if the folder cannot be read: it may contain
+    vhosts."""
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json"))
 
 
 def parse_conf(text: str, filename: str) -> list[ConfigEntry]:
@@ -120,10 +122,14 @@ class _Reader:
         folder = policy.attributes["policyDir"]
         if not folder:
             return
-        if not Path(folder).is_dir():
-            reason = f"policy policyDir: {folder} is not a folder"
-            self.problems.append(Problem(policy.filename, policy.line, reason))
-        for path in policy_files(folder):
+        try:
+            paths = policy_files(folder)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            reason = "is not a folder" if missing else f"cannot be read: {error.strerror}"
+            self.problems.append(Problem(policy.filename, policy.line, f"policy policyDir: {folder} {reason}"))
+            return
+        for path in paths:
             try:
                 sections = _json_sections(_read(path), path, self.problems)
             except ConfigError as error:

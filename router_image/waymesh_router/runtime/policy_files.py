@@ -62,7 +62,10 @@ class PolicyFiles:
         return [entry for entry in entries if self._place and Path(entry.filename).parent == Path(self._place)]
 
     def _stamps(self) -> dict[str, object]:
-        return {path: file_stamp(path) for path in policy_files(self._place)}
+        try:
+            return {path: file_stamp(path) for path in policy_files(self._place)}
+        except OSError:
+            return {self._place: None}
 
     def _read(self) -> None:
         reading: _Reading | ConfigError | None = None

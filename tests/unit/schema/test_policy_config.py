@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,21 @@ def test_bad_files_in_the_policy_folder(tmp_path: Path, content: object, message
     with pytest.raises(ConfigError) as raised:
         read_config(policy(tmp_path, a=content))
     assert str(raised.value).startswith(f"{tmp_path}/{message}")
+
+
+def test_a_policy_folder_that_may_not_be_read_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a running router would delete its vhosts, and another vhost could allow their clients more."""
+    path = policy(tmp_path, a=[["vhost", {"hostname": "second"}]])
+
+    def refused(folder: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    monkeypatch.setattr(os, "listdir", refused)
+    with pytest.raises(ConfigError, match="policies cannot be read: Permission denied"):
+        read_config(path)
 
 
 def test_a_policy_folder_that_is_not_there(tmp_path: Path) -> None:
