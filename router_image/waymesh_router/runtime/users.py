@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,7 +32,7 @@ def user_file_path(router: Mapping[str, Any]) -> Path | None:
 def users_hint(router: Mapping[str, Any]) -> str:
     """Advice for a saslConfigDir with a Cyrus configuration but no user file; "" if there is no such problem."""
     path = user_file_path(router)
-    if path is None or path.exists() or not path.with_suffix(".conf").exists():
+    if path is None or os.path.exists(path) or not os.path.exists(path.with_suffix(".conf")):
         return ""
     return (
         f"router: saslConfigDir: {path.with_suffix('.conf')} is a configuration of Cyrus SASL. It and its sasldb "
@@ -61,8 +62,8 @@ class UserFiles:
         if path is None:
             return
         attribute = f"listener {listener['name']}: usersFile"
-        if not path.exists():
-            raise HostError(f"{attribute}: {path}: no such file")
+        if not os.path.exists(path):
+            raise HostError(f"{attribute}: {path}: no such file, or not accessible")
         if path not in self._files:
             self._files[path] = _File(path, attribute, self._report)
 
@@ -120,15 +121,16 @@ class _File:
     def read(self) -> None:
         """Read the file. Each unusable line is reported: its user cannot log in, the others can. Raises HostError."""
         self._seen = file_stamp(self.path)  # before the file is read: later changes are noticed
-        if not self.path.exists():
+        try:
+            text = self.path.read_bytes().decode("utf-8", "surrogateescape")
+        except (FileNotFoundError, NotADirectoryError):
             self.users = None
             return
-        from waymesh_amqp.users import UserFile  # imports SCRAM, which most routers do not need
-
-        try:
-            users = UserFile.parse(self.path.read_bytes().decode("utf-8", "surrogateescape"))
         except OSError as error:
             raise HostError(f"{self._attribute}: {self.path}: {error}") from None
+        from waymesh_amqp.users import UserFile  # imports SCRAM, which most routers do not need
+
+        users = UserFile.parse(text)
         failed = Event(LogEvent.USERS_FAILED, detail={"path": str(self.path)})
         for problem in users.problems[:REPORTED]:
             self._report("error", f"{self.path}: {problem}; this user cannot log in", failed)

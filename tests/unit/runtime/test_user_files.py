@@ -13,6 +13,8 @@ from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.users import make_line
+from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.users import UserFiles
 
 
 def test_a_router_starts_with_a_bad_user_and_lets_the_others_in(tmp_path: Path) -> None:
@@ -36,3 +38,23 @@ def test_a_router_starts_with_a_bad_user_and_lets_the_others_in(tmp_path: Path) 
             assert b"\nwaymesh_users_refused 3\n" in answer.read()
     finally:
         router.stop()
+
+
+def test_a_file_whose_path_cannot_be_followed_is_an_error_and_keeps_the_users(tmp_path: Path) -> None:
+    """As in a folder that may not be searched; a traceback ended the start, or the look at other changed files."""
+    router = {"saslConfigDir": str(tmp_path), "saslConfigName": "mesh"}
+    file, lines = tmp_path / "mesh.users", list[str]()
+    file.write_text("alice:{plain}pass\n", encoding="utf-8")
+    files = UserFiles(lambda level, text, _event=None, /: lines.append(f"{level}: {text}"))
+    files.configure(router)
+    file.unlink()
+    file.symlink_to("x" * 300)
+    files.poll()
+    assert re.fullmatch(r"error: .*File name too long.*; the users read before stay in use", lines[-1])
+    users = files.authenticator({})
+    assert users is not None
+    assert users.lookup("alice") is not None
+    with pytest.raises(HostError, match="File name too long"):
+        UserFiles(lambda *_: None).configure(router)
+    with pytest.raises(HostError, match="no such file, or not accessible"):
+        files.add({"name": "l", "usersFile": str(file)})
