@@ -304,9 +304,14 @@ def _stamp(path: str | None) -> _Stamp:
 def _first_line(entity: str, path: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.readline().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise HostError(f"{entity}: {path}: {getattr(error, 'strerror', None) or error}") from None
+            line = file.readline().rstrip("\r\n")
+    except OSError as error:
+        raise HostError(f"{entity}: {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:  # its text has a part of the password
+        raise HostError(f"{entity}: {path}: not UTF-8 text") from None
+    if "\0" in line:
+        raise HostError(f"{entity}: {path}: contains NUL")
+    return line
 
 
 def _check_readable(profile: str, attribute: str, path: str) -> None:

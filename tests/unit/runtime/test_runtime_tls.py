@@ -256,6 +256,15 @@ def test_key_passwords(authority: Authority, tmp_path: Path, monkeypatch: pytest
         key_password("p", {"password": "env:NOT_SET_HERE"})
 
 
+def test_the_error_of_a_password_file_has_no_part_of_the_password(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    for content, reason in ((b"secret\xd3\n", "not UTF-8 text"), (b"sec\0ret\n", "contains NUL")):
+        file.write_bytes(content)
+        with pytest.raises(HostError) as refused:
+            key_password("p", {"passwordFile": str(file)})
+        assert str(refused.value) == f"sslProfile p: passwordFile: {file}: {reason}"
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
