@@ -44,14 +44,17 @@ def numeric_address(host: str, port: int, wanted: socket.AddressFamily) -> Socke
     literal = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
         infos = socket.getaddrinfo(literal, port, wanted, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):
         return None
     return infos[0][0], infos[0][4]
 
 
 def resolve(host: str | None, port: int, wanted: socket.AddressFamily, flags: int = 0) -> list[SocketAddress]:
     """All addresses of `host` (blocks during name resolution). Raises OSError."""
-    infos = socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM, flags=flags)
+    try:
+        infos = socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM, flags=flags)
+    except UnicodeError:  # such as `a..b`: a label is empty or has more than 63 characters
+        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from None
     unique: dict[tuple[Any, ...], SocketAddress] = {info[4]: (info[0], info[4]) for info in infos}
     return list(unique.values())
 

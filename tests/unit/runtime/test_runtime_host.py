@@ -208,10 +208,12 @@ def test_connector_resolves_names_and_tries_all_addresses(host: Running) -> None
     wait_until(lambda: any(name == "C" for name, _ in host.router.connections))
 
 
-def test_connector_with_an_unknown_name(host: Running) -> None:
-    host.connect(5672, host="no-such-host.invalid")
+@pytest.mark.parametrize("name", ["no-such-host.invalid", "a..b", "x" * 64, "\N{SNOWMAN}" * 60])
+def test_connector_with_an_unknown_name(host: Running, name: str) -> None:
+    """Also with one that Python refuses to look up. A server may send such a name in its failover list."""
+    host.connect(5672, host=name)
     wait_until(lambda: host.router.failures)
-    assert host.router.failures[0][1].startswith("cannot resolve no-such-host.invalid")
+    assert host.router.failures[0][1].startswith(f"cannot resolve {name}: ")
 
 
 def test_connector_rotates_over_failover_targets(host: Running) -> None:
