@@ -56,14 +56,18 @@ class Endpoint:
 
     @classmethod
     def parse(cls, url: str) -> Endpoint:
-        """Read `host`, `host:port` or `amqp[s]://user:password@host:port/address`. Raises ValueError."""
-        parts = urlsplit(url if "://" in url else f"amqp://{url}")
+        """Read `host`, `host:port` or `amqp[s]://user:password@host:port/address`. Raises ValueError, whose text has no
+        part of the URL: it could be the password."""
+        try:
+            parts = urlsplit(url if "://" in url else f"amqp://{url}")
+        except ValueError:
+            raise ValueError("the address of the router is not a URL") from None
         if parts.scheme not in ("amqp", "amqps"):
-            raise ValueError(f"{url}: the scheme must be amqp or amqps")
+            raise ValueError("the address of the router: the scheme must be amqp or amqps")
         try:
             port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
         except ValueError:
-            raise ValueError(f"{url}: the port must be a number up to 65535") from None
+            raise ValueError("the address of the router: the port must be a number up to 65535") from None
         user, password = (None if text is None else unquote(text) for text in (parts.username, parts.password))
         return cls(parts.scheme, parts.hostname or "127.0.0.1", port, parts.path[1:] or None, user, password)
 
@@ -90,7 +94,7 @@ class Channel:
         except (proton.LinkException, SendException) as error:
             self._links.pop(address, None)
             raise NoRoute(f"{address}: {_reason(error)}") from None
-        except (proton.ProtonException, OSError) as error:
+        except (proton.ProtonException, OSError, UnicodeError) as error:
             self.close()
             raise self._failed(error) from None
 
@@ -118,7 +122,7 @@ class Channel:
                 self._connection = self._open()
             except proton.Timeout:
                 raise self._failed(f"no answer within {self._timeout_s:g} s") from None
-            except (proton.ProtonException, OSError) as error:
+            except (proton.ProtonException, OSError, UnicodeError) as error:  # UnicodeError: `a..b` is no host name
                 raise self._failed(error) from None
         return self._connection
 

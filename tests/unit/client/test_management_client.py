@@ -183,14 +183,31 @@ def test_urls(url: str, expected: tuple[object, ...]) -> None:
     assert (found.scheme, found.host, found.port, found.path, found.user, found.password) == expected
 
 
-@pytest.mark.parametrize("url", ["http://h", "h:port", "h:99999"])
-def test_bad_urls(url: str) -> None:
-    with pytest.raises(ValueError, match=url):
-        ManagementClient(url)
-
-
 def test_passwords_are_not_shown() -> None:
     assert "secret" not in repr(Endpoint.parse("amqp://u:secret@h"))
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://u:secret@h", "the scheme must be amqp or amqps"),
+        ("amqp://u:secret@h:99999", "the port must be a number up to 65535"),
+        ("u:secret@h:x", "the port must be a number up to 65535"),
+        ("amqp://u:sec/ret@h", "the port must be a number up to 65535"),
+        ("amqp://u:secret@[::1", "is not a URL"),
+        ("amqp://u:secret\u2100@h", "is not a URL"),
+    ],
+)
+def test_the_error_of_a_url_has_no_password(url: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as refused:
+        ManagementClient(url)
+    assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_host_that_can_be_no_host_name(host: str) -> None:
+    with pytest.raises(ConnectionFailed, match="cannot reach a router at"), ManagementClient(f"amqp://{host}:1"):
+        pass
 
 
 @pytest.mark.parametrize(
