@@ -120,9 +120,15 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self._value(item, (*path, i), lines) for i, item in enumerate(node.value)]
         try:
-            return self._constructor.construct_object(node)
+            return self._scalar(node)
         except ValueError as error:
             raise yaml.MarkedYAMLError(problem=str(error), problem_mark=node.start_mark) from None
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        """The value of a scalar. In JSON, a character may be written as a surrogate pair, which YAML leaves as two.
+        Raises ValueError, also for half a pair."""
+        value = self._constructor.construct_object(node, deep=True)
+        return value.encode("utf-16", "surrogatepass").decode("utf-16") if isinstance(value, str) else value
 
     def _mapping(self, node: yaml.MappingNode, path: Path_, lines: dict[Path_, int]) -> dict[str, Any]:
         written = {id(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"}
@@ -131,7 +137,10 @@ class _Reader:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
-            key = self._constructor.construct_object(key_node, deep=True)
+            try:
+                key = self._scalar(key_node)
+            except ValueError as error:
+                raise yaml.MarkedYAMLError(problem=str(error), problem_mark=key_node.start_mark) from None
             if not isinstance(key, str):
                 self.problems.append(Problem(self.file, line, "", "", f"the name of a field must be text, not {key!r}"))
                 continue

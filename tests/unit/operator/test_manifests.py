@@ -355,3 +355,12 @@ def test_files_without_any_manifest(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     expected = f"{tmp_path}/empty: no *.yaml, *.yml or *.json file in this folder"
     assert [str(p) for p in read_files([tmp_path / "empty"])[1]] == [expected]
+
+
+def test_surrogates_of_json() -> None:
+    documents, problems = parse_text(r'{"a": "\ud83d\ude00", "\ud83d\ude00": 1}', "m.json")
+    assert (documents[0].data, problems) == ({"a": "\N{GRINNING FACE}", "\N{GRINNING FACE}": 1}, [])
+    for half in (r'{"a": "\ud83d"}', r'{"\ud83d": 1}'):
+        documents, problems = parse_text(half, "m.json")
+        assert documents == []
+        assert [(problem.line, "unexpected end of data" in problem.message) for problem in problems] == [(1, True)]
