@@ -27,8 +27,8 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
 
     Raises ConfigError with all refused entities. An entity that the operator configured (OPERATOR_PREFIX) is logged and
     skipped instead: one resource must not keep the routers of a mesh from starting, and the operator sees that the
-    entity is missing. A vhost of the operator is replaced by one that denies all clients: otherwise another vhost could
-    apply to them and allow more.
+    entity is missing. A vhost of the operator is replaced by one that denies all clients of names that no other vhost
+    has: otherwise another vhost could apply to them and allow more.
     """
     problems: list[Problem] = []
     for entry in config:
@@ -40,8 +40,10 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
         except (ManagementError, SchemaError) as error:
             name = str(entry.attributes.get("name") or "")
             operators = of_operator(entry.attributes)
-            if operators and entry.type.name == "vhost" and deny_all(agent, entry.attributes):
-                log("AGENT", "error", f"vhost {name} of {entry.filename} denies all its clients: {error}")
+            if operators and entry.type.name == "vhost":
+                denies = deny_all(agent, entry.attributes) is not None  # else all its names are those of other vhosts
+                done = "denies all its clients" if denies else "left out"
+                log("AGENT", "error", f"vhost {name} of {entry.filename} {done}: {error}")
             elif not operators or _is_required(name, entry):
                 problems.append(Problem(entry.filename, entry.line, str(error)))
             else:
@@ -119,7 +121,7 @@ def _is_required(name: str, entry: ConfigEntry) -> bool:
     if entry.type.name == "listener":
         own = str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")
         return not own and not entry.attributes["tokenProfile"]
-    return entry.type.name in ("router", "policy", "vhost")
+    return entry.type.name in ("router", "policy")
 
 
 def names_to_look_up(config: Iterable[ConfigEntry]) -> set[str]:

@@ -100,6 +100,23 @@ def test_a_refused_entity_of_a_person_stops_the_start(
     assert reason in done.stderr
 
 
+def test_two_vhosts_of_an_operator_with_one_pattern_do_not_stop_the_start(tmp_path: Path, port: int) -> None:
+    """The clients of both belong to the first one, as with CREATE: the second one has no other names to deny."""
+    vhosts = [["vhost", {"name": f"k8s/ns/vhost/{at}", "hostname": name}] for at, name in enumerate(("*.v", "*/v"))]
+    policy = [["policy", {"enableVhostPolicy": True, "enableVhostNamePatterns": True}], *vhosts]
+    own_vhost = {"hostname": "own", "groups": {"g": {"users": "anonymous", "remoteHosts": "*"}}}
+    mine: list[Any] = [["router", {"id": "mesh-0", "mode": "interior"}], ["vhost", own_vhost]]
+    mine.append(["listener", {"name": "own", "host": "127.0.0.1", "port": port, "policyVhost": "own"}])
+    router = BootedRouter(tmp_path, "mesh-0", (policy, mine), [port])
+    router.start()
+    try:
+        wait_until(lambda: "k8s/ns/vhost/1 of" in router.log)
+        (line,) = [line for line in router.log.splitlines() if "k8s/ns/vhost/1 of" in line]
+        assert "left out: vhost */v: another vhost has the pattern '*/v'" in line
+    finally:
+        router.stop()
+
+
 def test_a_vhost_of_an_operator_that_cannot_be_enforced_denies_all_its_clients(tmp_path: Path, port: int) -> None:
     """Otherwise the default vhost would apply to its clients, and might allow them more."""
     clients = free_port()
