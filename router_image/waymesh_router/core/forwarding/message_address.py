@@ -23,10 +23,10 @@ from waymesh_router.core.tenants import in_space
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import Octets, same, skip, to_bytes
-    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, UNAVAILABLE
+    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
 else:
     from waymesh_amqp.wire import Octets, same, skip, to_bytes
-    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, UNAVAILABLE
+    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -191,7 +191,7 @@ class MessageAddress:
     def space_address(self, lk: RouterLink, text: str) -> str:
         """The address in the mesh for a tenant's address; "" if the tenant may not use it."""
         conn: RouterConnection = lk.connection
-        return in_space(conn.tenant, text, True, conn.management == NO_MANAGEMENT) or ""
+        return in_space(conn.tenant, text, True, conn.management == READ_MANAGEMENT) or ""
 
     def annotations_in_space(self, lk: RouterLink, annotations: Annotations) -> Annotations:
         """The annotations of a tenant's message with a known address: other routers read the address from them."""
