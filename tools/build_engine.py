@@ -10,6 +10,7 @@ also kept in a folder outside the checkout, by hash, and found there by other ch
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import importlib.metadata
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -191,7 +193,10 @@ def compiler_version() -> str:
 
 
 class Cache:
-    """Compiled files outside the checkout, each in a folder that is named by the hash of its inputs."""
+    """Compiled files outside the checkout, each in a folder that is named by the hash of its inputs.
+
+    A build never fails because of the cache: it may be read-only or full, and other checkouts use it at the same time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -201,24 +206,29 @@ class Cache:
         folder = self._folder / digest
         found = next(folder.glob("*so"), None)
         if found is not None:
-            os.utime(folder)
+            with contextlib.suppress(OSError):
+                os.utime(folder)
         return found
 
     def add(self, made: Path, digest: str) -> None:
-        """Keep a copy, which appears as a whole or not at all."""
-        folder, fresh = self._folder / digest, self._folder / f".new.{os.getpid()}.{digest}"
-        fresh.mkdir(parents=True)
-        shutil.copy(made, fresh)
+        """Keep a copy if possible. It appears as a whole or not at all."""
         try:
-            os.rename(fresh, folder)
-        except OSError:  # another checkout was faster
-            shutil.rmtree(fresh)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            fresh = tempfile.mkdtemp(prefix=".new.", dir=self._folder)
+        except OSError:
+            return
+        try:
+            shutil.copy(made, fresh)
+            os.rename(fresh, self._folder / digest)
+        except OSError:  # no space, or another checkout was faster
+            shutil.rmtree(fresh, ignore_errors=True)
 
     def remove_old(self, now: float) -> None:
         """Remove what nobody has used for KEPT_S."""
         for folder in self._folder.glob("*"):
-            if now - folder.stat().st_mtime > KEPT_S:
-                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):  # another checkout removed it
+                if now - folder.stat().st_mtime > KEPT_S:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def noted() -> dict[str, str]:

@@ -193,3 +193,13 @@ def test_another_checkout_finds_what_was_compiled_in_the_cache(
     assert compiled(build(tmp_path, "--cache", str(cache))) == {"tiny"}
     assert len(list(cache.iterdir())) == 3
     assert not unused.exists()
+
+
+def test_a_cache_that_cannot_be_written_fails_no_build(tree: Path, tmp_path: Path) -> None:
+    no_folder = tmp_path / "file"
+    no_folder.touch()
+    source = tree / "router_image" / "waymesh_amqp" / "tiny.py"
+    source.write_text(source.read_text().replace("b[2]", "b[2] + 1"))
+    done = build(tree, "--cache", str(no_folder))
+    assert (done.returncode, compiled(done)) == (0, {"tiny"}), done.stderr
+    assert use(tree, "b'abc'") == "compiled 100 7"
