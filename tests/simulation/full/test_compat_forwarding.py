@@ -130,15 +130,21 @@ def test_compat_03_fallback_gets_nothing_from_a_primary_that_renews_its_credit()
     assert not line.broker.links[0].got
 
 
-@pytest.mark.parametrize("names", ["A", "AB"])
-def test_compat_03_fallback_gets_what_waits_when_the_last_primary_goes(names: str) -> None:
-    line = Line(names, FALLBACK, broker=True)
-    primary = line[names[-1]].of("stored")
+def five_messages_lose_their_primary(line: Line, last: str) -> PartyLink:
+    """Messages wait at the router `last` for a consumer without credit, which detaches; returns their sender."""
+    primary = line[last].of("stored")
     sender = line["A"].to("stored")
     line["A"].sends(sender, 5)
     primary.link.detach()
-    line[names[-1]].wake()
+    line[last].wake()
     line.run()
+    return sender
+
+
+@pytest.mark.parametrize("names", ["A", "AB"])
+def test_compat_03_fallback_gets_what_waits_when_the_last_primary_goes(names: str) -> None:
+    line = Line(names, FALLBACK, broker=True)
+    sender = five_messages_lose_their_primary(line, names[-1])
     assert len(line.broker.links[0].got) == 5
     assert sender.outcomes == [(True, ACCEPTED)] * 5
     again = line[names[-1]].of("stored", 10)
@@ -150,12 +156,7 @@ def test_compat_03_fallback_gets_what_waits_when_the_last_primary_goes(names: st
 def test_compat_03_what_would_go_back_to_the_fallback_is_released(names: str, at: str) -> None:
     """The messages have passed the router of the fallback destination on their way to the consumer."""
     line = Line(names, FALLBACK, broker=True, at=at)
-    primary = line[names[-1]].of("stored")
-    sender = line["A"].to("stored")
-    line["A"].sends(sender, 5)
-    primary.link.detach()
-    line[names[-1]].wake()
-    line.run()
+    sender = five_messages_lose_their_primary(line, names[-1])
     assert sender.outcomes == [(True, RELEASED)] * 5
     line["A"].sends(sender, 5)
     assert len(line.broker.links[0].got) == 5
