@@ -21,6 +21,7 @@ from waymesh_operator.router_entities.builders import (
     telemetry_entity,
 )
 from waymesh_operator.router_entities.credentials import KeptKeys, listener_files, users_file
+from waymesh_operator.router_entities.entities import refusal
 from waymesh_operator.router_entities.names import (
     LISTENER,
     OPERATORS,
@@ -228,11 +229,14 @@ def _desired_router(
 
 
 def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]) -> tuple[Manifest, str]:
-    """The seed ConfigMap, and an error message if it is too large."""
+    """The seed ConfigMap, and an error message if it is too large, or if routers would not start with it."""
     packed = shared_seed(shared)
     own = {item.id: own_seed(item) for item in routers}
     size = seed_bytes(packed, own)
     wrong = "" if size <= LIMIT_BYTES else f"the configuration has {size:,} bytes, more than one ConfigMap can hold"
+    entities = (*shared, *(entity for item in routers for entity in item.own))
+    if refused := next(filter(None, map(refusal, entities)), ""):
+        wrong = f"routers would not start with the configuration: {refused}"
     return seed_config_map(router, packed, own), wrong
 
 

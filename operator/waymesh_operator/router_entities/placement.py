@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.resources.dependents import Broker, Resources, by_container
+from waymesh_operator.resources.dependents import Broker, Dependent, Resources, by_container, unclaimed_names
 from waymesh_operator.resources.router import Router, router_id
-from waymesh_operator.resources.router_link import RouterLink, read_token
+from waymesh_operator.resources.router_link import RouterLink
+from waymesh_operator.resources.vhost_policy import VhostPolicy
 
-from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities, router_link_entities
-from .credentials import SecretData, broker_files, link_files
+from .builders import autolink_entities, linkroute_entities
+from .credentials import broker_files, link_files
+from .entities import Secrets, entities_of, refusal
 from .names import CREDENTIALS, Entity
-from .policies import closed_vhosts, vhost_entity
+from .policies import closed_vhost
 from .verdicts import Verdicts
 
 
@@ -44,35 +46,34 @@ class EntityPlacement:
 
 
 def place_entities(
-    resources: Resources,
-    secrets: Mapping[str, SecretData | None],
-    verdicts: Verdicts,
-    credentials: str = CREDENTIALS,
+    resources: Resources, secrets: Secrets, verdicts: Verdicts, credentials: str = CREDENTIALS
 ) -> EntityPlacement:
-    """Place the entities of all valid resources, and deny-all vhosts for VhostPolicies in conflict.
+    """Place the entities of all valid resources, and deny-all vhosts for the other VhostPolicies.
 
     `credentials` is the folder with the `credential_files`.
     """
     router = resources.router
-    shared = [address_entity(address) for address in _good("Address", resources.addresses, verdicts)]
-    shared += [vhost_entity(policy) for policy in _good("VhostPolicy", resources.vhost_policies, verdicts)]
-    shared += closed_vhosts(resources.vhost_policies)
+    shared: list[Entity] = []
     placed: list[tuple[Entity, frozenset[int]]] = []
     known: list[tuple[Entity, frozenset[int]]] = []
 
-    def place(entities: Iterable[Entity], ordinals: frozenset[int] | None) -> None:
+    def place(resource: Dependent, ordinals: frozenset[int] | None = None) -> None:
+        entities = entities_of(resource, secrets, credentials)
         if ordinals is None:
             shared.extend(entities)
         else:
             placed.extend((entity, ordinals) for entity in entities)
 
+    for address in _good("Address", resources.addresses, verdicts):
+        place(address)
+    for policy in _good("VhostPolicy", resources.vhost_policies, verdicts):
+        place(policy)
+    shared += _closed_vhosts(resources.vhost_policies, verdicts)
     brokers = {broker.ref: broker for broker in _good("Broker", resources.brokers, verdicts)}
     for broker in brokers.values():
-        if broker.incoming_id:
-            continue
-        place(broker_entities(broker, _username(broker, secrets), credentials), _ordinals(broker, router))
+        place(broker, _ordinals(broker, router))
     for autolink in by_container(_good("AutoLink", resources.autolinks, verdicts), brokers.values()):
-        place(autolink_entities(autolink), _ordinals(brokers[autolink.broker], router) if autolink.broker else None)
+        place(autolink, _ordinals(brokers[autolink.broker], router) if autolink.broker else None)
     for route in by_container(_good("LinkRoute", resources.linkroutes, verdicts), brokers.values()):
         # Every router has to know that these addresses belong to a broker, even while it is not connected: otherwise a
         # router would treat them as ordinary addresses, and links attached meanwhile would never reach the broker.
@@ -81,8 +82,21 @@ def place_entities(
         ordinals = _ordinals(brokers[route.broker], router) if route.broker else None
         known += [(entity, ordinals) for entity in made if ordinals is not None]
     for link in _good("RouterLink", resources.router_links, verdicts):
-        place(router_link_entities(link, _endpoints(link, secrets), credentials), _ordinals(link, router))
+        place(link, _ordinals(link, router))
     return EntityPlacement(tuple(shared), tuple(placed), tuple(known), _containers(resources))
+
+
+def _closed_vhosts(policies: Iterable[VhostPolicy], verdicts: Verdicts) -> list[Entity]:
+    """Return deny-all vhosts for VhostPolicies that routers would refuse, and for the names of those in conflict that
+    no other VhostPolicy has; without names that no router accepts."""
+    made = []
+    unclaimed = unclaimed_names(policies)
+    for policy in sorted(policies, key=lambda policy: policy.ref):
+        verdict = verdicts["VhostPolicy", policy.ref]
+        wanted = unclaimed.get(policy.ref, ()) if verdict.conflicted else () if verdict.good else policy.names
+        if names := [name for name in wanted if not refusal(closed_vhost(policy, [name]))]:
+            made.append(closed_vhost(policy, names))
+    return made
 
 
 def _containers(resources: Resources) -> dict[str, str]:
@@ -95,9 +109,7 @@ def _containers(resources: Resources) -> dict[str, str]:
     return {entity.name: container for container, made in links if container for entity in made}
 
 
-def credential_files(
-    resources: Resources, secrets: Mapping[str, SecretData | None], verdicts: Verdicts
-) -> dict[str, bytes]:
+def credential_files(resources: Resources, secrets: Secrets, verdicts: Verdicts) -> dict[str, bytes]:
     """Return the files that connectors of Brokers and RouterLinks read: contents by name."""
     files: dict[str, bytes] = {}
     for broker in _good("Broker", resources.brokers, verdicts):
@@ -111,16 +123,6 @@ def credential_files(
 def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
     """Return resources with a good verdict, in an order that does not depend on their arrival."""
     return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
-
-
-def _username(broker: Broker, secrets: Mapping[str, SecretData | None]) -> str:
-    if not broker.secret or broker.mechanism in ("", "ANONYMOUS", "EXTERNAL"):
-        return ""
-    return (secrets.get(broker.secret) or {}).get("username", b"").decode().strip()
-
-
-def _endpoints(link: RouterLink, secrets: Mapping[str, SecretData | None]) -> tuple[tuple[str, int], ...]:
-    return read_token(secrets[link.token] or {}).endpoints if link.token else link.endpoints
 
 
 def _ordinals(peer: Broker | RouterLink, router: Router) -> frozenset[int] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waymesh_operator.resources.dependents import unclaimed_names
 from waymesh_operator.resources.router import Policy, Ref
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_schema.entities import entity_type
@@ -78,17 +77,12 @@ def vhost_entity(policy: VhostPolicy) -> Entity:
     )
 
 
-def closed_vhosts(policies: Sequence[VhostPolicy]) -> list[Entity]:
-    """Build deny-all vhosts for names that only VhostPolicies in conflict with older ones have.
+def closed_vhost(policy: VhostPolicy, names: Sequence[str]) -> Entity:
+    """Build a deny-all vhost for names of a VhostPolicy that cannot be applied.
 
-    Without them, another vhost could apply to these clients and allow them more: the default vhost, or a pattern.
+    Without it, another vhost could apply to these clients and allow them more: the default vhost, or a pattern.
     """
-    left = unclaimed_names(policies)
-    return [
-        vhost_entity(VhostPolicy(policy.ref, policy.router, names[0], names[1:], dry_run=policy.dry_run))
-        for policy in sorted(policies, key=lambda policy: policy.ref)
-        if (names := left.get(policy.ref))
-    ]
+    return vhost_entity(VhostPolicy(policy.ref, policy.router, names[0], tuple(names[1:]), dry_run=policy.dry_run))
 
 
 def management_vhost(ref: Ref, operator: str | None = None, *, any_certificate: bool = False) -> Entity:

@@ -11,8 +11,9 @@ from waymesh_operator.resources.router import Ref, Router, TokenProfile
 
 from .builders import digest
 from .credentials import SecretData
+from .entities import Secrets
 from .names import CREDENTIALS, SERVICE_ACCOUNT_KEYS, TOKEN_PROFILE, Entity, entity_name, token_file
-from .verdicts import GOOD, Secrets, Verdict, judge_keys
+from .verdicts import GOOD, Verdict, judge_keys
 
 KEYS, AUTHORITIES = "keys", "ca.crt"
 """Keys of the Secrets that a token profile names."""

@@ -9,6 +9,7 @@ from waymesh_operator.resources.dependents import (
     Address,
     AutoLink,
     Broker,
+    Dependent,
     LinkRoute,
     Resources,
     autolink_conflicts,
@@ -26,6 +27,7 @@ from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
 from .credentials import LINK_PARTS, SecretData, broker_files, link_files, listener_keys, unusable_users
+from .entities import Secrets, entities_of, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,6 @@ MAX_FILES_BYTES = 768 * 1024
 SHOWN = 5
 """Maximum number of unusable users named in a message."""
 Verdicts = dict[tuple[str, Ref], Verdict]
-Secrets = Mapping[str, SecretData | None]
-"""Data of Secrets by name; None for a Secret that does not exist."""
 Claims = Mapping[str, tuple[str, ...] | None]
 """Access modes of PersistentVolumeClaims by name; None for a claim that does not exist."""
 
@@ -71,9 +71,9 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
     """Return the verdict on every resource except the Router."""
     verdicts: Verdicts = {}
     for broker in resources.brokers:
-        verdicts["Broker", broker.ref] = _broker(broker, resources.router, secrets)
+        verdicts["Broker", broker.ref] = _readable(broker, _broker(broker, resources.router, secrets), secrets)
     for link in resources.router_links:
-        verdicts["RouterLink", link.ref] = _router_link(link, resources.router, secrets)
+        verdicts["RouterLink", link.ref] = _readable(link, _router_link(link, resources.router, secrets), secrets)
     _refuse_large_files(resources, secrets, verdicts)
     unclaimed = unclaimed_names(resources.vhost_policies)
     for kind, ref, winner in _conflicts(resources):
@@ -84,8 +84,24 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
     for kind, resource in resources.dependents:
         if (kind, resource.ref) not in verdicts:
             broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
-            verdicts[kind, resource.ref] = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
+            verdict = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
+            verdicts[kind, resource.ref] = _readable(resource, verdict, secrets)
     return verdicts
+
+
+def _readable(resource: Dependent, verdict: Verdict, secrets: Secrets) -> Verdict:
+    """Return the verdict, or another one if it is good but routers would refuse an entity of the resource. Then running
+    routers keep what they have, which an older image may have accepted, except that a vhost is closed on all routers.
+    """
+    if not verdict.good:
+        return verdict
+    wrong = next(filter(None, map(refusal, entities_of(resource, secrets))), "")
+    if not wrong:
+        return GOOD
+    policy = isinstance(resource, VhostPolicy)
+    now = "; meanwhile its host names allow no client" if policy else "; running routers keep what they have of it"
+    message = f"routers refuse it: {wrong}{now}"
+    return Verdict(accepted=False, reason="RefusedByRouters", message=message, held=not policy)
 
 
 def _refuse_large_files(resources: Resources, secrets: Secrets, verdicts: Verdicts) -> None:
