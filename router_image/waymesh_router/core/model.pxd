@@ -34,7 +34,6 @@ cdef class RouterConnection(Connection):
     cdef public list data_in
     cdef public dict waiting
     cdef public double opened_at
-    cdef public long long deliveries_in
     cdef public long long kept
     cdef public bint full
     cdef public long long heads
@@ -132,7 +131,6 @@ cdef class Address:
     cdef public bint exchange
     cdef public Py_ssize_t turn
     cdef public PendingQueue pending
-    cdef public str local_key
     cdef public Address fallback
     cdef public Address primary
     cdef public bint dead

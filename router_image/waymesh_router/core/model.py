@@ -57,7 +57,6 @@ class RouterConnection(Connection):
         self.data_in: list[RouterLink] = []
         self.waiting: dict[Address, None] = {}
         self.opened_at = now
-        self.deliveries_in = 0
         self.kept = 0  # bytes of waiting deliveries that arrived on it
         self.full = False  # `kept` is over its limit, see budget.py
         self.heads = 0  # bytes of `RouterLink.head` of all its links
@@ -194,7 +193,6 @@ class Address:
         self.exchange = False  # the subscriber is an exchange
         self.turn = 0
         self.pending: PendingQueue | None = None
-        self.local_key = ""
         self.fallback: Address | None = None  # for messages without a reachable consumer
         self.primary: Address | None = None  # the address whose fallback this is
         self.dead = False
