@@ -5,10 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,12 +33,14 @@ MIN_RSA_BITS = 2048
 STEP_S = 5.0
 """Time limit for each socket operation of a request."""
 REQUEST_S = 10.0
-"""Time limit for reading the whole content."""
+"""Time limit for a request after the connection is made."""
 RETRY_S = 3.0
 WAIT_S = 6.0
 """How long a login waits while another one reads the keys."""
 
-_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(?:-{0,4}[^-])*+-----END \1-----")
+"""Ends each attempt at the next five hyphens: content without END lines must not take quadratic time, in which Python
+runs no other thread."""
 _SECRETS = ("d", "k", "p", "q", "dp", "dq", "qi", "oth")
 """Members of a JWK that are private or symmetric (RFC 7518, 6)."""
 _TEXTS = ("kty", "kid", "use", "alg", "crv", "n", "e", "x", "y")
@@ -115,18 +118,23 @@ class UrlSource:
         try:
             connection = self._connection()
             try:
-                path = self._url.path or "/"
-                connection.request("GET", f"{path}?{self._url.query}" if self._url.query else path, headers=headers)
-                response = connection.getresponse()
-                if response.status != http.client.OK:
-                    raise KeysError(f"HTTP status {response.status}")
-                return _content(response)
+                connection.connect()
+                with _time_limit(connection.sock):
+                    return self._exchange(connection, headers)
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise KeysError(str(error) or type(error).__name__) from None
         except ValueError:  # the token has an invalid character for a header; the error's text would show the token
             raise KeysError("keysTokenFile: invalid token") from None
+
+    def _exchange(self, connection: http.client.HTTPConnection, headers: Mapping[str, str]) -> bytes:
+        path = self._url.path or "/"
+        connection.request("GET", f"{path}?{self._url.query}" if self._url.query else path, headers=headers)
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise KeysError(f"HTTP status {response.status}")
+        return _content(response)
 
     def _connection(self) -> http.client.HTTPConnection:
         host = self._url.hostname or ""
@@ -298,15 +306,38 @@ def _token(path: str) -> str:
         raise KeysError(f"keysTokenFile: {path}: {error}") from None
 
 
+@contextmanager
+def _time_limit(sock: socket.socket) -> Iterator[None]:
+    """Disconnect after REQUEST_S. Raises KeysError then. Without this limit, a server that keeps sending single octets
+    would never let the attempt fail, and keys read before would stay in use for longer than `keep_s`."""
+    late = threading.Event()
+
+    def disconnect() -> None:
+        late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # that of SSLSocket must not run while another thread reads
+
+    timer = threading.Timer(REQUEST_S, disconnect)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+        if late.is_set():  # content that ends here may be a part
+            raise KeysError(f"not read within {REQUEST_S:g} s")
+
+
 def _content(response: http.client.HTTPResponse) -> bytes:
-    data, end = b"", time.monotonic() + REQUEST_S
+    data = b""
     while len(data) <= MAX_BYTES:
         part = response.read1(65536)
         if not part:
             return data
         data += part
-        if time.monotonic() > end:
-            raise KeysError(f"not read within {REQUEST_S:g} s")
     raise KeysError(f"more than {MAX_BYTES} octets")
 
 
