@@ -165,6 +165,10 @@ def check(
     attach: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the link.")],
     direction: Annotated[Direction, typer.Option(help="in: receive from the address; out: send to it.")],
     hostname: Annotated[str, typer.Option(help="Host name in the client's open.", show_default="none")] = "",
+    policy_vhost: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="policyVhost of the listener; replaces the host name.", show_default="none"),
+    ] = "",
     token_group: Annotated[
         list[str] | None,
         typer.Option(metavar="GROUP", help="Group in the user's token (groupsClaim); repeatable.", show_default="none"),
@@ -177,7 +181,7 @@ def check(
     """
     files = [part for file in filename for part in ("--filename", str(file))]
     words = [f"--user={user}", f"--host={host}", f"--hostname={hostname}", f"--attach={attach}"]
-    words += [f"--token-group={group}" for group in token_group or ()]
+    words += [f"--policy-vhost={policy_vhost}", *(f"--token-group={group}" for group in token_group or ())]
     # In another process: the operator does not import the router.
     command = [sys.executable, "-m", PROGRAM, *files, *words, f"--direction={direction.value}"]
     raise typer.Exit(subprocess.run(command, check=False).returncode)

@@ -10,10 +10,9 @@ from waymesh_router.policy.decide import (
     decide_connection,
     is_dry_run,
     rate_of_user,
-    sources_of,
-    targets_of,
     vhost_of,
 )
+from waymesh_router.policy.links import LinkRequest, decide_link, link_rules
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import OpenConnections
@@ -28,8 +27,8 @@ class Explanation:
     reasons: tuple[str, ...]
 
 
-def explain(policy: Policy, request: Request, address: str, receives: bool) -> Explanation:
-    """Whether the client may connect, if no other connection is open, and receive from the address or send to it."""
+def explain(policy: Policy, request: Request, link: LinkRequest) -> Explanation:
+    """Whether the client may connect, if no other connection is open, and attach the link, if it has no other one."""
     verdict = decide_connection(policy, request, OpenConnections(), 0.0)
     vhost = vhost_of(policy, request.hostname) if policy.enabled else None
     reasons = [] if vhost is None else [f"vhost {vhost.hostname}: {_why_vhost(policy, vhost, request.hostname)}"]
@@ -51,7 +50,7 @@ def explain(policy: Policy, request: Request, address: str, receives: bool) -> E
     if not is_dry_run(policy, vhost):  # a dry run does not change the right
         reasons.append(_why_management(group))
     reasons += _limits(vhost, group, request.user)
-    allowed, reason = _link(policy, group, request.user, address, receives)
+    allowed, reason = _link(policy, group, request.user, link)
     if not allowed and is_dry_run(policy, vhost):
         return Explanation(True, (*reasons, reason.replace("link denied", "would deny link")))
     return Explanation(allowed, (*reasons, reason))
@@ -94,13 +93,23 @@ def _why_group(group: Group, request: Request) -> str:
     return f"{nobody}; the token names it" if group.name != DEFAULT_GROUP else f"{nobody}; allowUnknownUser is yes"
 
 
-def _link(policy: Policy, group: Group, user: str, address: str, receives: bool) -> tuple[bool, str]:
+def _link(policy: Policy, group: Group, user: str, link: LinkRequest) -> tuple[bool, str]:
+    receives = link.receiver
     plain, patterns = (group.sources, group.source_patterns) if receives else (group.targets, group.target_patterns)
     name = "source" if receives else "target"
     attribute = f"{name}Pattern" if patterns else f"{name}s"
-    if not (sources_of if receives else targets_of)(policy, group, user).allow(address):
-        rules = ", ".join(plain or patterns)
-        return False, f"link denied: {attribute} have no rule for {address!r}" + (f": {rules}" if rules else "")
+    rules = link_rules(policy, group, user)
+    allowed = rules.sources if receives else rules.targets
+    for address in link.addresses:
+        if not allowed.allow(address):
+            listed = ", ".join(plain or patterns)
+            return False, f"link denied: {attribute} have no rule for {address!r}" + (f": {listed}" if listed else "")
+    denied = decide_link(rules, link, 0, 0)
+    if denied is not None:
+        return False, f"link denied: {denied.reason}"
+    if not link.addresses:
+        return True, "allowAnonymousSender is yes" if link.anonymous else f"{attribute} allow all addresses"
+    address = link.addresses[0]
     each = [(rule, AllowedAddresses((rule,), (), user, policy.tree)) for rule in plain]
     each += [(rule, AllowedAddresses((), (rule,), user, policy.tree)) for rule in patterns]
     deciding = ", ".join(repr(rule) for rule, alone in each if alone.allow(address))

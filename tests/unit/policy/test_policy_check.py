@@ -135,6 +135,41 @@ def test_groups_of_a_token_choose_the_group(
     assert reason in capfd.readouterr().out
 
 
+def test_client_cannot_name_a_vhost_of_a_listener(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As at a router. With the policyVhost of its listener, this vhost applies."""
+    file.write_text(TEXT.replace("hostname: *.example.org", "hostname: $management"), encoding="utf-8")
+    asked = words(file, "carl", "::1", "$management", "x", "out")
+    assert main(asked) == 1
+    out = capfd.readouterr().out
+    assert "host name '$management': counts as none" in out
+    assert "vhost example.com: is the defaultVhost; no other has the host name ''" in out
+    assert run_command(["policy", "check", *asked, "--policy-vhost", "$management"]) == 1
+    assert "vhost $management: has the host name" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("attach", "direction", "code", "reason"),
+    [
+        ("/carl.in", "out", 0, "targetPattern allow 'carl.in': '${user}.in'"),
+        ("amqp://host/carl.in", "out", 0, "targetPattern allow 'carl.in': '${user}.in'"),
+        ("amqp:/other", "out", 1, "targetPattern have no rule for 'other'"),
+        ("", "out", 1, "link denied: allowAnonymousSender is no"),
+        ("", "in", 1, "link denied: sources do not have the address"),
+    ],
+)
+def test_addresses_are_read_as_at_a_router(
+    file: Path, capsys: pytest.CaptureFixture[str], attach: str, direction: str, code: int, reason: str
+) -> None:
+    assert main(words(file, "carl", "::1", "example.com", attach, direction)) == code
+    assert reason in capsys.readouterr().out
+
+
+def test_anonymous_sender_is_allowed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(TEXT.replace("management: none", "allowAnonymousSender: yes"), encoding="utf-8")
+    assert main(words(file, "carl", "::1", "example.com", "", "out")) == 0
+    assert "allowAnonymousSender is yes" in capsys.readouterr().out
+
+
 def test_without_vhost_policy_all_is_allowed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("enableVhostPolicy: yes", ""), encoding="utf-8")
     assert main(words(file, "dora", "::1", "a.example.org", "x", "in")) == 0
