@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import syslog
@@ -28,6 +29,8 @@ RING_LINES = 4096
 """Recent lines that are kept by default; see logBufferLines of the router entity."""
 MAX_CHARACTERS = 16_384
 """Maximum length of a text; longer ones are truncated."""
+LOST_EVERY_S = 60.0
+"""Minimum time between two lines about lost lines."""
 SERIOUS = frozenset(LOG_LEVELS[LOG_LEVELS.index("warning") :])
 _BUILT_IN: Mapping[str, Any] = {
     "enable": "info+",
@@ -156,6 +159,8 @@ class Log:
         self._limit = LineLimit()
         self.lost = 0
         """Number of lines that a sink did not accept."""
+        self._lost_why = ""
+        self._lost_told = (0, -math.inf)  # `lost` at the last line about it, and when
         self.on_serious: Callable[[str, str, str], None] = _ignore
         """Called with module, level and text of each line whose level is in SERIOUS."""
         self._apply(self._settings)
@@ -195,16 +200,23 @@ class Log:
         line = _json_line(entry, whole, event, stamp, settings) if settings.json else _line(entry, stamp, settings)
         try:
             self._sinks[settings.output].write(level, line)
-        except (OSError, ValueError):  # full disk, closed stream, unencodable character: continue
+        except (OSError, ValueError) as error:  # full disk, closed stream, unencodable character: continue
             self.lost += 1
+            self._lost_why = f"{settings.output[0]}: {getattr(error, 'strerror', None) or error}"
         except RotationError as error:
             self.write("ROUTER", "error", str(error), always=True)
         if level in SERIOUS:
             self.on_serious(module, level, text)
 
     def poll(self) -> None:
-        """Log the number of lines that were left out. Must be called every few seconds."""
-        self._log_left_out(self._limit.ended(self._clock().timestamp()))
+        """Log the numbers of lines that were left out or lost. Must be called every few seconds."""
+        now = self._clock().timestamp()
+        self._log_left_out(self._limit.ended(now))
+        told, at = self._lost_told
+        if self.lost > told and not 0 <= now - at < LOST_EVERY_S:
+            self._lost_told = (self.lost, now)
+            # If this line is lost too, GET-LOG and telemetry still have it.
+            self.write("ROUTER", "error", f"{self.lost - told} log lines are lost: {self._lost_why}", always=True)
 
     def _log_left_out(self, left_out: Iterable[tuple[str, int]]) -> None:
         for host, lines in left_out:

@@ -233,6 +233,34 @@ def test_a_sink_that_fails_loses_the_line_and_nothing_else(log: Log, sinks: Sink
     assert [line.text for line in log.recent()] == ["text"]
 
 
+def test_lost_lines_are_told_once_a_minute_also_where_they_are_not_lost(sinks: Sinks) -> None:
+    now = [NOON]
+    log = Log(lambda: now[0], sinks.opener)
+    serious: list[str] = []
+    log.on_serious = lambda module, level, text: serious.append(text)
+    log.poll()
+    sinks.full["stderr"] = OSError(28, "No space left on device")
+    for _ in range(3):
+        log.write("SERVER", "info", "text")
+    log.poll()
+    log.poll()
+    told = "3 log lines are lost: stderr: No space left on device"
+    assert serious == [told]
+    assert log.recent()[-1].text == told
+    assert not sinks.lines["stderr"]
+    sinks.full.clear()
+    now[0] += timedelta(seconds=59)
+    log.poll()
+    assert not sinks.lines["stderr"]
+    now[0] += timedelta(seconds=1)
+    log.poll()
+    now[0] += timedelta(hours=1)
+    log.poll()
+    assert [line.partition("ROUTER ")[2] for line in sinks.lines["stderr"]] == [
+        "(error) 1 log lines are lost: stderr: No space left on device"  # the line about the others
+    ]
+
+
 def test_recent_lines_are_kept_oldest_first_and_not_for_ever(log: Log) -> None:
     for number in range(RING_LINES + 5):
         log.write("ROUTER", "info", str(number))
