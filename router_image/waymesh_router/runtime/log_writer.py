@@ -41,6 +41,7 @@ class QueuedSink:
         self._sink = sink
         self._queue: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
         self._failed = 0
+        self._reason = ""  # of the last failure
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
@@ -51,7 +52,7 @@ class QueuedSink:
         self._queue.put((level, line))
         if self._failed:
             self._failed -= 1
-            raise OSError("a line could not be written")
+            raise OSError(self._reason)
 
     def close(self) -> None:
         """Write the queued lines, within the time limit."""
@@ -62,6 +63,7 @@ class QueuedSink:
         while (item := self._queue.get()) is not None:
             try:
                 self._sink.write(*item)
-            except (OSError, ValueError):  # full disk, closed stream, unencodable character
+            except (OSError, ValueError) as error:  # full disk, closed stream, unencodable character
+                self._reason = getattr(error, "strerror", None) or str(error)
                 self._failed += 1
         self._sink.close()
