@@ -11,7 +11,7 @@ from tests.kit.answering import Container
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
-from waymesh_amqp.performatives import Disposition, ErrorInfo, Transfer
+from waymesh_amqp.performatives import Attach, Disposition, ErrorInfo, Transfer, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.link_routing.relays import IDLE_S, REFUSALS_TOLD
 from waymesh_router.events import Event
@@ -124,6 +124,26 @@ def test_a_link_that_is_not_used_goes_after_a_while(hub: Hub) -> None:
     wait(hub, 1.0)
     assert container.active() == []
     assert "Ab2.q" not in core_of(hub).addresses
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["none", "without a target"])
+def test_deliveries_for_a_link_that_is_not_accepted_are_released_after_a_while(hub: Hub, answers: bool) -> None:
+    """A detach should follow an answer without a target, but some containers send none."""
+    container = Container(hub)
+    container.answers = False
+    sender = anonymous(hub)
+    sender.send(frames.transfer(0, to("b2.q")))
+    (link,) = container.links
+    if answers:
+        refusal = Attach(link.attach.name, link.handle, role=True, source=link.attach.source)
+        container.send(encode_frame(link.channel, refusal))
+    wait(hub, IDLE_S - 1.0)
+    assert (states(sender), container.active()) == ([], [link])
+    wait(hub, 1.0)
+    assert (states(sender), container.active()) == ([RELEASED], [])
+    container.answers = True
+    sender.send(frames.transfer(1, to("b2.q")))
+    assert [len(link.bodies) for link in container.links] == [0, 1]
 
 
 def test_the_next_message_after_that_attaches_again(hub: Hub) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 IDLE_S = 60.0
-"""Time without messages after which a link is detached."""
+"""Time after which a link is detached that carries no messages, or that the container has not accepted."""
 REFUSALS_TOLD = 5
 """Maximum number of logged refusals per container and window: each message of a sender can cause one."""
 
@@ -142,13 +142,17 @@ class Relays:
         self._addresses.refresh(relay.address)
 
     def tick(self) -> None:
-        """Detach unused links, and log the number of refusals that were not logged; call it regularly."""
+        """Detach links that are unused or were not accepted, and log the number of refusals that were not logged; call
+        it regularly."""
         now = self._context.now
         for container, count in self._refusals.ended(now):
             text = f"{count} more links for anonymous senders were refused by {container} within {WINDOW_S:g} s"
             self._context.log("ROUTER_CORE", "warning", text)
         for relay in list(self._relays.values()):
-            if relay.address.ingress != relay.seen or relay.address.pending is not None or relay.link.unsettled:
+            if relay.link.address is None:  # there is no answer, or no detach after one without a target
+                if now - relay.since >= IDLE_S:
+                    relay.link.detach()
+            elif relay.address.ingress != relay.seen or relay.address.pending is not None or relay.link.unsettled:
                 relay.seen, relay.since = relay.address.ingress, now
             elif now - relay.since >= IDLE_S:
                 relay.link.detach()
