@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.closed_vhosts import deny_all, of_operator
 from waymesh_router.management.errors import ManagementError
+from waymesh_router.management.identity import make_identity
 from waymesh_router.policy.settings import alias_names, host_names
 from waymesh_schema.config import ConfigEntry
 from waymesh_schema.entities import ENTITY_TYPES
@@ -71,7 +73,7 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     hostnames = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
     if not policy["enableVhostPolicy"]:
         bound = [entry.attributes for entry in config if entry.type.name == "listener"]
-        listeners = [str(attributes["name"]) for attributes in bound if attributes["policyVhost"]]
+        listeners = [_name(attributes) for attributes in bound if attributes["policyVhost"]]
         hostnames += [f"policyVhost of listener {name}" for name in listeners]
         return [_IGNORED.format(", ".join(hostnames))] if hostnames else []
     if policy["enableVhostNamePatterns"]:
@@ -96,7 +98,12 @@ def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
         vhost = entry.attributes["policyVhost"] if entry.type.name == "listener" else None
         if vhost and vhost not in known and not of_operator(entry.attributes):
             instead = f"get the defaultVhost {default}" if default in known else "are denied"
-            yield f"listener {entry.attributes['name']} policyVhost: there is no vhost {vhost}: clients {instead}"
+            yield f"listener {_name(entry.attributes)} policyVhost: there is no vhost {vhost}: clients {instead}"
+
+
+def _name(listener: Mapping[str, Any]) -> str:
+    """The name of a listener; its identity if it has none."""
+    return str(listener["name"] or make_identity("listener", listener, (), count()))
 
 
 def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:

@@ -15,12 +15,33 @@ def _cost_acts(values: Values) -> bool:
     return bool(values["role"] == "inter-router" or values["cost"] == 1)
 
 
+def _users_act(values: Values) -> bool:
+    """Whether clients of a listener may log in with a password."""
+    names = _mechanisms(values)
+    return not names or any(name == "PLAIN" or name.startswith("SCRAM-") for name in names)
+
+
+def _certificates_act(values: Values) -> bool:
+    """Whether a listener requests certificates of clients."""
+    names = _mechanisms(values)
+    return "EXTERNAL" in names or bool(values["peerNames"]) or (bool(values["authenticatePeer"]) and not names)
+
+
+def _mechanisms(values: Values) -> list[str]:
+    return str(values["saslMechanisms"] or "").upper().split()
+
+
 _CONDITIONS: tuple[tuple[str, str, Callable[[Values], bool], str], ...] = (
     ("listener", "cost", _cost_acts, "role: inter-router"),
     ("connector", "cost", _cost_acts, "role: inter-router"),
     ("connector", "verifyHostname", lambda values: bool(values["sslProfile"]), "an sslProfile"),
     ("sslProfile", "privateKeyFile", lambda values: bool(values["certFile"]), "a certFile"),
     ("sslProfile", "password", lambda values: bool(values["certFile"]), "a certFile"),
+    ("sslProfile", "passwordFile", lambda values: bool(values["certFile"]), "a certFile"),
+    ("tokenProfile", "refreshSeconds", lambda values: bool(values["keysUrl"]), "a keysUrl"),
+    ("tokenProfile", "minRefreshSeconds", lambda values: bool(values["keysUrl"]), "a keysUrl"),
+    ("listener", "usersFile", _users_act, "PLAIN or SCRAM among saslMechanisms"),
+    ("listener", "trustedCertsFile", _certificates_act, "EXTERNAL, peerNames or authenticatePeer"),
     ("listener", "healthz", lambda values: bool(values["http"]), "http: yes"),
     ("listener", "metrics", lambda values: bool(values["http"]), "http: yes"),
 )

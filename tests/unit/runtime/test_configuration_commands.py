@@ -109,6 +109,10 @@ def test_names_of_vhosts_and_connections_that_do_not_exist_are_warnings(
             "waymesh-router: autoLink in: is inactive, as there is no connector or listener named c",
         ],
     )
+    unnamed = section("listener", host="127.0.0.1", port=1, policyVhost="v")
+    assert check(capsys, tmp_path, policy + unnamed)[2][1:] == [
+        "waymesh-router: listener listener/127.0.0.1:1 policyVhost: there is no vhost v: clients are denied",
+    ]
     connector = section("connector", name="c", host="127.0.0.1", port=1, role="route-container")
     policy = section("policy", enableVhostPolicy="yes")
     vhost = section("vhost", hostname="w", aliases="v")
@@ -134,6 +138,13 @@ def test_attributes_without_effect_are_warnings(tmp_path: Path, capsys: pytest.C
         "connector cost: has no effect without role: inter-router",
         "connector verifyHostname: has no effect without an sslProfile",
     ]
+    text = section("tokenProfile", name="t", audience="a", issuer="i", keysFile="/k", refreshSeconds=60)
+    text += section("sslProfile", name="p", passwordFile="/password")
+    text += section("listener", **listener, usersFile="/u", saslMechanisms="ANONYMOUS", trustedCertsFile="/c")
+    _, _, lines = check(capsys, tmp_path, text)
+    assert {line.rpartition(": has no effect without ")[0].partition(": ")[2].partition(" ")[2] for line in lines} > {
+        "tokenProfile refreshSeconds", "sslProfile passwordFile", "listener usersFile", "listener trustedCertsFile",
+    }  # fmt: skip
     text = section("router", id="A", mode="interior") + section("listener", **listener, role="inter-router", cost=2)
     text += section("listener", name="w", host="127.0.0.1", port=2, http="yes", healthz="no", metrics="no", cost=1)
     assert check(capsys, tmp_path, text)[::2] == (0, [])
