@@ -236,10 +236,17 @@ class Log:
 
     def reopen(self) -> None:
         """Reopen all outputs: a file may have been renamed for rotation. One that cannot be reopened stays open."""
+        failed = []
         for output, former in list(self._sinks.items()):
-            with suppress(OSError):
+            try:
                 self._sinks[output] = self._opener(*output)
+            except OSError as error:
+                failed.append(f"{output[0]} cannot be opened again and stays open: {error.strerror}")
+                continue
+            with suppress(OSError):
                 former.close()
+        for text in failed:
+            self.write("ROUTER", "error", text, always=True)
 
     def keep(self, lines: int) -> None:
         """Set the number of recent lines to keep."""

@@ -261,6 +261,17 @@ def test_lost_lines_are_told_once_a_minute_also_where_they_are_not_lost(sinks: S
     ]
 
 
+def test_an_output_that_cannot_be_opened_again_stays_open_and_is_told(log: Log, sinks: Sinks) -> None:
+    """Otherwise the log goes on in a file that a tool has renamed, and may remove."""
+    log.configure({"module": "SERVER", "outputFile": "/log"})
+    sinks.broken.add("/log")
+    log.reopen()
+    (line,) = sinks.lines["stderr"]
+    assert line.endswith("ROUTER (error) /log cannot be opened again and stays open: Permission denied")
+    log.write("SERVER", "info", "text")
+    assert len(sinks.lines["/log"]) == 1
+
+
 def test_recent_lines_are_kept_oldest_first_and_not_for_ever(log: Log) -> None:
     for number in range(RING_LINES + 5):
         log.write("ROUTER", "info", str(number))
