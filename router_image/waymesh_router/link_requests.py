@@ -26,16 +26,19 @@ def link_request(attach: Attach, router_id: str, management: bool) -> LinkReques
     capabilities = {str(capability) for capability in terminus.capabilities or ()}
     dynamic = bool(terminus.dynamic)
     text = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS) if dynamic else terminus.address
-    forms: tuple[str, ...] = ()
-    if text is not None:
-        forms = forms_of(text) if type(text) is str else ()
+    forms = forms_of(text) if type(text) is str else ()
+    beside = terminus.address if dynamic else None  # 3.5.3 forbids one, but a container could use it
+    named = beside is not None and beside != ""
+    more = forms_of(beside) if named and type(beside) is str else ()
     empty = text is None or text == "" or (type(text) is str and not bare_address(text))
     return LinkRequest(
         receiver,
-        () if empty else forms,
+        (() if empty else forms) + more,
         dynamic,
         anonymous=empty and not receiver and not dynamic,
-        unnamed=(not forms and not empty) or (empty and (not dynamic if receiver else dynamic)),
+        unnamed=(not forms and not empty)
+        or (empty and (not dynamic if receiver else dynamic))
+        or (named and not more),
         waypoint=any(name.startswith("qd.waypoint") for name in capabilities),
         fallback=FALLBACK_CAPABILITY in capabilities,
         other_management=management and not receiver and type(text) is str and of_other_router(text, router_id),

@@ -129,6 +129,16 @@ def test_a_dynamic_source_is_judged_by_the_address_that_it_names() -> None:
     assert sender(Terminus(kind="target", dynamic=True)) == LinkRequest(False, dynamic=True, unnamed=True)
 
 
+def test_an_address_beside_a_dynamic_source_is_judged_too() -> None:
+    """AMQP forbids it, but the router passes it on over a link route, and a container could use it."""
+    wanted = {Symbol("x-opt-qd.address"): "q"}
+    both = Terminus(kind="source", dynamic=True, address="/secret", dynamic_node_properties=wanted)
+    assert receiver(both) == LinkRequest(True, ("q", "secret"), dynamic=True)
+    assert receiver(Terminus(kind="source", dynamic=True, address="secret")).addresses == ("secret",)
+    assert receiver(Terminus(kind="source", dynamic=True, address=b"secret")).unnamed
+    assert receiver(Terminus(kind="source", dynamic=True, address="")) == LinkRequest(True, dynamic=True)
+
+
 def test_termini_that_cannot_be_judged_need_all_addresses() -> None:
     for source in (None, Terminus(kind="other"), Terminus(kind="source", address=Symbol("s"))):
         assert receiver(source).unnamed
