@@ -123,7 +123,7 @@ class UrlSource:
                     return self._exchange(connection, headers)
             finally:
                 connection.close()
-        except (OSError, http.client.HTTPException, UnicodeError) as error:
+        except (OSError, http.client.HTTPException, UnicodeError, RuntimeError) as error:  # the last: no thread starts
             raise KeysError(str(error) or type(error).__name__) from None
         except ValueError:  # the token has an invalid character for a header; the error's text would show the token
             raise KeysError("keysTokenFile: invalid token") from None

@@ -83,6 +83,17 @@ def test_answer_without_end_is_a_failure_after_which_keys_expire(
         assert not kept.has("first")
 
 
+def test_request_without_a_thread_for_its_time_limit_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with EndlessServer(Issuer().jwks(), b"", b"") as server:
+        kept = Kept(UrlSource(profile(keysUrl=server.url)))
+        monkeypatch.setattr(threading.Timer, "start", start)
+        assert not kept.has("first")
+        assert "can't start new thread; there are no keys" in kept.reports[0][1]
+
+
 @pytest.mark.parametrize("line", [b"-----BEGIN A-----\n", b"-----BEGIN PUBLIC KEY-----", b"-----BEGIN ", b"-"])
 def test_content_of_begin_lines_is_parsed_in_little_time(line: bytes) -> None:
     """While a regular expression is matched, the router does nothing else."""
