@@ -82,6 +82,7 @@ NEEDED = {
     "sslProfile": {"certFile": "/c"},
     "connector": {"sslProfile": "p"},
 }
+NEEDED_BESIDE = {"trustedCertsFile": {"authenticatePeer": "yes"}}
 FITTING = {"messageLoggingComponents": "all", "httpRootDir": "/www"}
 """Values of attributes that do not take any text."""
 
@@ -90,7 +91,8 @@ FITTING = {"messageLoggingComponents": "all", "httpRootDir": "/www"}
 def test_compat_23_deprecated_names_are_a_warning(kind: EntityType, old: str, new: str) -> None:
     attribute = kind.attributes[new]
     value = attribute.values[0] if attribute.values else "yes" if attribute.type == BOOLEAN else FITTING.get(new, "1")
-    given = {name: text for name, text in NEEDED.get(kind.name, {}).items() if name != new}
+    needed = NEEDED.get(kind.name, {}) | NEEDED_BESIDE.get(new, {})
+    given = {name: text for name, text in needed.items() if name != new}
     lines = "".join(f" {name}: {text}\n" for name, text in given.items())
     refers_to = {"sslProfile": "", **given, new: value}["sslProfile"]
     profile = f"\nsslProfile {{\n name: {refers_to}\n}}" if refers_to else ""
