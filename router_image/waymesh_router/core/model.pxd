@@ -173,6 +173,7 @@ cdef class Queued:
     cdef public bytes state
     cdef public bint own
     cdef public bint copied
+    cdef public bint anew
     cdef public bint credited
     cdef public Py_ssize_t head_size
     cdef public bytes fields
@@ -187,6 +188,7 @@ cdef class Queued:
     cdef public object sample
     cdef add(self, bytes piece)
     cpdef bint came_from(self, RouterConnection connection) except -1
+    cdef RouterLink barring(self)
     cdef drop_data(self)
     cpdef bytes payload(self)
 

@@ -296,6 +296,7 @@ class Queued:
         self.state = b""  # delivery state in the first transfer
         self.own = False  # for the router itself, since its first frame
         self.copied = False  # a copy by an exchange: the sender has the outcome and the credit already
+        self.anew = False  # a copy for another address, which enters the mesh here
         self.credited = False  # the sender's credit was returned although it still waits
         self.head_size = 0  # position of the message-annotations section in `data`
         self.fields = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on
@@ -327,6 +328,14 @@ class Queued:
             return False
         conn: RouterConnection = lk.connection
         return conn.over if connection is None else conn is connection
+
+    def barring(self) -> RouterLink | None:
+        """The link on which it came from an edge router, to which it must not return; None if it may go anywhere.
+
+        An edge router sends a message to its own consumers itself, but does not know of copies for other addresses.
+        """
+        lk: RouterLink | None = self.link
+        return lk if lk is not None and lk.edge and not self.anew else None
 
     def drop_data(self) -> None:
         """The bytes that have arrived are no longer needed."""

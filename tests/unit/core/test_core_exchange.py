@@ -11,6 +11,7 @@ from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.unit.core.edge_peer import EdgePeer, configure
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
@@ -153,3 +154,33 @@ def test_a_copy_names_its_next_hop_and_the_routers_whose_exchanges_made_it() -> 
 
 def context(router_id: str) -> Context:
     return Context(router_id, 0.0, random.Random(1), lambda *line: None)
+
+
+@pytest.mark.parametrize("distribution", ["balanced", "closest", "multicast"])
+def test_copies_return_to_the_edge_router_of_the_message(hub: Hub, distribution: str) -> None:
+    """The edge router does not know of them. Consumers of the exchange's own address got the message there."""
+    for address in ("news", "x", "other"):
+        configure(hub, address, distribution=distribution)
+    one = exchange(hub, ("a", "x"), alternate="other")
+    edge = EdgePeer(hub, tracking=False)
+    edge.receiver("news")
+    x, other, sender = edge.receiver("x", credit=0), edge.receiver("other"), edge.sender("news")
+    edge.outcomes()
+    for number, subject in enumerate(("a", "b")):
+        edge.send(sender, Message(subject=subject, body=subject), settled=False)
+        assert edge.outcomes() == [ACCEPTED], number
+    edge.seen(edge.peer.exchange(frames.credit(10, x)))
+    assert sorted((at, m.body) for at, m in edge.arrived()) == [(x, "a"), (other, "b")]
+    assert counts(one) == (2, 1, 1, 0)
+
+
+@pytest.mark.parametrize("distribution", ["balanced", "multicast"])
+def test_consumers_at_the_edge_router_alone_do_not_make_the_exchange_accept(hub: Hub, distribution: str) -> None:
+    configure(hub, "news", distribution=distribution)
+    one = exchange(hub, ("a", "x"))
+    edge = EdgePeer(hub, tracking=False)
+    edge.receiver("news")
+    edge.send(edge.sender("news"), Message(subject="b"), settled=False)
+    assert edge.outcomes() == [RELEASED]
+    assert edge.arrived() == []
+    assert counts(one) == (1, 0, 0, 1)

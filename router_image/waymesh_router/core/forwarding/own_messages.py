@@ -20,6 +20,7 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_router.core.forwarding.multicast import elsewhere
     from cython.cimports.waymesh_router.core.kinds import (
         CONTROL,
         DATA,
@@ -32,6 +33,7 @@ if cython.compiled:
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_amqp.transfer import whole_transfer
+    from waymesh_router.core.forwarding.multicast import elsewhere
     from waymesh_router.core.kinds import CONTROL, DATA, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
     from waymesh_router.core.settlement.outcomes import outcome_code
 
@@ -141,6 +143,7 @@ class OwnMessages:
             return False
         c: Queued = Queued(lk, annotations)
         c.copied = c.credited = True
+        c.anew = address is not q.address
         c.address = address
         c.format = q.format
         c.head_size = q.head_size
@@ -149,12 +152,18 @@ class OwnMessages:
         c.priority = choice.priority = address.priority if address.priority >= 0 else DEFAULT_PRIORITY
         if address.treatment <= MULTICAST:
             outs = choice.all_links(address, annotations, lk.connection if annotations.trace else None)
+            if c.barring() is not None:
+                outs = elsewhere(outs, lk)
             if outs:
                 address.from_process += 1
                 self.multicast.branch_out(c, outs)
             return bool(outs)
         fallback: Address | None = address.fallback
-        if not choice.has_path(address, annotations) and (fallback is None or not fallback.direct()):
+        if c.barring() is None:
+            found: cython.bint = choice.has_path(address, annotations)
+        else:
+            found = choice.has_path_elsewhere(address, annotations, lk)
+        if not found and (fallback is None or not fallback.direct()):
             return False
         if self.pending.enough_wait(address, lk):
             return False

@@ -107,9 +107,10 @@ class PendingDeliveries:
         while address.pending is not None:
             q = address.pending.first()
             self.choice.priority = q.priority
-            if q.link is not None and q.link.edge:
-                out = self.choice.pick_elsewhere(address, q.annotations, q.link)
-                if out is None and self.choice.has_path_elsewhere(address, q.annotations, q.link):
+            lk: RouterLink | None = q.barring()
+            if lk is not None:
+                out = self.choice.pick_elsewhere(address, q.annotations, lk)
+                if out is None and self.choice.has_path_elsewhere(address, q.annotations, lk):
                     self.send_past_first(address)
                     return
             else:
@@ -136,7 +137,7 @@ class PendingDeliveries:
         q: Queued
         while address.pending is not None and out.ready():
             q = address.pending.first()
-            if q.link is not None and q.link.edge:  # it may be barred from this consumer
+            if q.barring() is not None:  # it may be barred from this consumer
                 self.drain(address)
                 return
             self.choice.priority = q.priority
@@ -150,7 +151,7 @@ class PendingDeliveries:
         if address.pending is None:
             return False
         q: Queued = address.pending.first()
-        return q.link is not None and q.link.edge
+        return q.barring() is not None
 
     def send_past_first(self, address: Address) -> None:
         """The first delivery must not return to its edge router, which may have the only ready consumer: send
@@ -158,10 +159,8 @@ class PendingDeliveries:
         blocked: list[Any] = []
         for e in list(address.pending or ()):
             q: Queued = e
-            lk: RouterLink | None = q.link
-            if lk is None or not lk.edge:
-                lk = None
-            elif lk.connection in blocked:
+            lk: RouterLink | None = q.barring()
+            if lk is not None and lk.connection in blocked:
                 continue
             self.choice.priority = q.priority
             if lk is None:
