@@ -139,6 +139,45 @@ def test_messages_wait_for_a_slow_consumer_and_keep_their_order(line2: Mesh, sta
     assert [s.outcome() for s in sent] == ["accepted"] * CAPACITY
 
 
+@pytest.mark.parametrize("distribution", ["balanced", "closest", "multicast"])
+@pytest.mark.parametrize("presettled", [True, False], ids=["presettled", "unsettled"])
+def test_a_consumer_without_credit_stops_no_other_address(
+    line2: Mesh, stack: ExitStack, distribution: str, presettled: bool
+) -> None:
+    """What waits for it does not use up the credit of the link between the routers, which all addresses share."""
+    address = fresh(distribution)
+    near, far = stack.enter_context(Client(line2["A"].url)), stack.enter_context(Client(line2["B"].url))
+    stalled = far.receiver(address)
+    for _ in range(2):
+        sender = near.sender(address, presettled=presettled, name=fresh())
+        for number in range(CAPACITY):
+            sender.send(number)
+    receiver = far.receiver(fresh(), 1)
+    sent = near.sender(receiver.address).send("passes")
+    assert receiver.take(1)[0].body == "passes"
+    assert sent.outcome() == "accepted"
+    stalled.flow(2 * CAPACITY)
+    stalled.take(2 * CAPACITY)
+
+
+def test_a_consumer_without_credit_takes_no_presettled_message_from_others(line2: Mesh, stack: ExitStack) -> None:
+    """Copies of messages to a multicast address are dropped for it when four times the link capacity wait."""
+    address, count = fresh("multicast"), 6 * CAPACITY
+    near, far = stack.enter_context(Client(line2["A"].url)), stack.enter_context(Client(line2["B"].url))
+    stalled = [near.receiver(address, name=fresh()), far.receiver(address, name=fresh())]
+    ready = [near.receiver(address, count, name=fresh()), far.receiver(address, count, name=fresh())]
+    sender = near.sender(address, presettled=True)
+    for number in range(count):
+        sender.send(number)
+    for receiver in ready:
+        assert [receiver.next().body for _ in range(count)] == list(range(count))
+    for receiver in stalled:
+        receiver.flow(count)
+        assert [receiver.next().body for _ in range(4 * CAPACITY)] == list(range(4 * CAPACITY))
+    round_trip(far)
+    assert stalled[1].arrived.empty()
+
+
 def test_what_waits_is_released_when_the_consumer_leaves(line2: Mesh, stack: ExitStack) -> None:
     address = fresh()
     consumer = stack.enter_context(Client(line2["B"].url))

@@ -9,6 +9,7 @@ from tests.simulation.full.oracle import faults
 from waymesh_amqp.states import OPENED
 
 CAPACITY = 2
+LINK_BYTES = 4096
 
 
 def give(party: Party, link: PartyLink, credit: int) -> None:
@@ -30,12 +31,13 @@ def test_it_goes_as_soon_as_the_data_link_has_credit_again() -> None:
     network.until(lambda: at_a.state == at_b.state == OPENED, 1.0)
     session, far = at_a.open_session(), at_b.open_session()
 
-    # What nobody takes at B uses up the credit of the data link.
+    # What nobody takes at B uses up the credit of the data link, because it is more than half of the bytes that may wait.
+    network.routers["B"].core.budget.set_limits(1 << 20, 1 << 20, LINK_BYTES)
     slow = there.receiver(far, "slow", name="slow")
     filler = here.sender(session, "slow", name="filler")
     network.until(lambda: filler.link.credit > 0, 1.0)
     for _ in range(CAPACITY):
-        here.send(filler, message())
+        here.send(filler, message(bytes(LINK_BYTES * 3 // 4)))
     network.run(0.1)
 
     # One delivery waits at A, whose own consumer gives no credit. Then comes one at B that does.

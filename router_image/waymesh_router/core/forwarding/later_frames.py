@@ -120,4 +120,7 @@ class LaterFrames:
                 lk.return_credit()
             elif lk.transfer_settled:
                 self.settlement.sender_settled(q.delivery, b"")
-        self.sender.return_credit(q)
+        if q.unstarted == 0:
+            self.sender.return_credit(q)
+        elif self.credit.multicast.waits_here(q) if q.branches is not None else q.address.consumers:
+            self.sender.return_early(q)

@@ -18,6 +18,9 @@ cdef class Multicast:
     cdef public Address beyond
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef list with_beyond(self, list outs, Address address, Annotations annotations)
+    cdef list with_room(self, list outs, RouterLink lk)
+    cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
+    cdef bint waits_here(self, Queued q) except -1
     cdef bint all_ready(self, list outs) except -1
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cpdef branch_out(self, Queued q, list outs)

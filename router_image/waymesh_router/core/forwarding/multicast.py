@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.forwarding.sections import Sections
 
+PRESETTLED_WAITING = cython.declare(cython.int, 4)
+"""Multiple of the link credit that may wait for a consumer before pre-settled copies are dropped."""
+
 
 def elsewhere(links: list[Any], lk: RouterLink) -> list[Any]:
     """The links of other connections than that of `lk`."""
@@ -62,12 +65,15 @@ class Multicast:
             outs = self.with_beyond(outs, address, annotations)
         if lk.edge:
             outs = elsewhere(outs, lk)
-        if not outs:
-            self.settlement.refuse(lk, transfer.more, RELEASED)
-        elif lk.transfer_settled and not (transfer.more or transfer.stateful) and self.all_ready(outs):
-            self.copy_to_all(lk, address, annotations, outs, transfer)
-        else:
+        if outs and lk.transfer_settled:
+            if not (transfer.more or transfer.stateful) and self.all_ready(outs):
+                self.copy_to_all(lk, address, annotations, outs, transfer)
+                return
+            outs = self.with_room(outs, lk)
+        if outs:
             self.branch_out(self.sender.new_queued(lk, address, annotations, transfer), outs)
+        else:
+            self.settlement.refuse(lk, transfer.more, RELEASED)
 
     def with_beyond(self, outs: list[Any], address: Address, annotations: Annotations) -> list[Any]:
         """For an anonymous sender at an edge router: the interior router gets a copy, too.
@@ -79,6 +85,41 @@ class Multicast:
         if address.targets:
             return outs
         return outs + self.choice.all_links(beyond, annotations, None)
+
+    def with_room(self, outs: list[Any], lk: RouterLink) -> list[Any]:
+        """The links without those of consumers that are too slow: a pre-settled delivery is dropped for these.
+
+        If all are too slow, it is dropped as a whole, and counted at the link of its sender.
+        """
+        out: RouterLink
+        slow: list[Any] = []
+        for e in outs:
+            out = e
+            if out.queue is not None and out.kind != DATA and self.enough_wait(out, lk):
+                slow.append(out)
+        if not slow:
+            return outs
+        if len(slow) < len(outs):
+            for e in slow:
+                out = e
+                out.dropped_presettled += 1
+                self.settlement.counters.dropped_presettled += 1
+        return [out for out in outs if out not in slow]
+
+    def enough_wait(self, out: RouterLink, lk: RouterLink) -> cython.bint:
+        """Whether so many copies wait for this consumer that a pre-settled one is dropped."""
+        if len(out.queue) >= PRESETTLED_WAITING * lk.capacity:
+            return True
+        return lk.kind == DATA and self.sender.budget.half_used(lk)
+
+    def waits_here(self, q: Queued) -> cython.bint:
+        """Whether the consumers that a delivery waits for are all at this router."""
+        branch: Branch
+        for e in q.branches or ():
+            branch = e
+            if not branch.started and branch.out.kind == DATA:
+                return False
+        return True
 
     def all_ready(self, outs: list[Any]) -> cython.bint:
         """Whether a copy can be sent on every link now."""
@@ -136,6 +177,8 @@ class Multicast:
                 out.queue.append(branch)
         if q.unstarted:
             self.sender.budget.take(q, q.size)
+            if self.waits_here(q):
+                self.sender.return_early(q)
         if q.complete:
             q.branches = None
         if q.group is not None:

@@ -55,11 +55,8 @@ class PendingDeliveries:
         q.unstarted = 1
         self.sender.budget.take(q, q.size)
         self.wait(address, q)
-        if q.settled and q.complete and address.consumers:
-            # Pre-settled deliveries for local consumers do not stop their sender; `enough_wait` limits them. Deliveries
-            # for another router return their credit when the link to it has credit, which is soon.
-            q.credited = True
-            lk.return_credit()
+        if address.consumers:
+            self.sender.return_early(q)
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
         """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
@@ -196,7 +193,7 @@ class PendingDeliveries:
                     lk.return_credit()
         elif q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, RELEASED)
-            if lk is not None and lk.kind != ENDPOINT and q.complete:
+            if lk is not None and lk.kind != ENDPOINT and q.complete and not q.credited:
                 lk.return_credit()
         if lk is not None and not q.complete:
             lk.queued = None

@@ -23,6 +23,7 @@ cdef class QueuedSender:
     cdef track_outgoing(self, Queued q, RouterLink out, unsigned int oid, Branch branch)
     cdef all_started(self, Queued q)
     cdef taken_settled(self, Queued q)
+    cdef return_early(self, Queued q)
     cdef return_credit(self, Queued q)
     cdef end_sample(self, Queued q, str outcome)
 

@@ -173,13 +173,15 @@ class QueuedSender:
             out.presettled += 1
         else:
             self.track_outgoing(q, out, oid, branch)
+        if branch is not None:
+            branch.started = True
         if not q.complete:
             out.feeder = q.link
             if branch is None:
                 branch = Branch(q, out)
                 branch.delivery = None if settled else q.delivery
+                branch.started = True
                 q.branches = [branch]
-            branch.started = True
         if q.unstarted == 0:
             q.drop_data()
             self.all_started(q)
@@ -226,6 +228,21 @@ class QueuedSender:
         if d is not None:
             self.settlement.settle_incoming(d, ACCEPTED)
 
+    def return_early(self, q: Queued) -> None:
+        """Return the sender's credit of a complete delivery that waits for consumers of this router.
+
+        Otherwise one consumer that issues no credit would stop a link between routers, for all addresses, and the
+        sender of pre-settled deliveries, for all consumers. `enough_wait` and `with_room` limit those; the credit of
+        their senders limits unsettled deliveries. Deliveries for another router return their credit when the link to
+        it has credit, which is soon.
+        """
+        lk: RouterLink | None = q.link
+        if lk is None or q.credited or not q.complete or q.unstarted == 0:
+            return
+        if q.settled or (lk.kind == DATA and not self.budget.half_used(lk)):
+            q.credited = True
+            lk.return_credit()
+
     def return_credit(self, q: Queued) -> None:
         """Return the sender's credit after the last byte of a delivery was sent, if no outcome returns it."""
         lk: RouterLink | None = q.link
@@ -240,7 +257,8 @@ class QueuedSender:
             self.end_sample(q, PRESETTLED)
         elif lk.kind == DATA:
             q.link = None
-            lk.return_credit()
+            if not q.credited:
+                lk.return_credit()
 
     def end_sample(self, q: Queued, outcome: str) -> None:
         """End the sample of a pre-settled queued delivery. For unsettled ones the `Delivery` has the sample."""
