@@ -153,6 +153,21 @@ def test_credit_follows_the_consumers_beyond(at: At) -> None:
     wait_until(lambda: sender.credit == 0)
 
 
+@pytest.mark.parametrize("credit", [0, 1000], ids=["no credit", "no settlement"])
+def test_a_consumer_that_takes_or_settles_nothing_stops_no_anonymous_sender(at: At, credit: int) -> None:
+    """All anonymous senders of an edge router share one link to its interior router, with a credit of 250."""
+    address = fresh()
+    at("A").receiver(address, credit)
+    for _ in range(2):
+        sender = at("E0").sender(None)
+        for number in range(250):
+            sender.send(proton.Message(address=address, body=number))
+    other = at("A").receiver(fresh(), 1)
+    sent = at("E0").sender(None).send(proton.Message(address=other.address, body="passes"))
+    assert other.take(1)[0].body == "passes"
+    assert sent.outcome() == "accepted"
+
+
 def test_an_edge_is_managed_through_any_interior_router(mesh: dict[str, RouterProcess]) -> None:
     with ManagementClient(mesh["B"].url, edge_router="E0") as client:
         assert [row["mode"] for row in client.query("router", ["mode"])] == ["edge"]

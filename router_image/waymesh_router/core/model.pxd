@@ -96,6 +96,7 @@ cdef class RouterLink(Link):
     cdef public long long released
     cdef public long long modified
     cdef public double zero_credit_since
+    cdef bint shared(self) except -1
     cdef drop_head(self)
     cpdef Py_ssize_t undelivered(self) except -1
 

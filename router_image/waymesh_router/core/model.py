@@ -12,6 +12,11 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.link import Link
 from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
 
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.kinds import DATA
+else:
+    from waymesh_router.core.kinds import DATA
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -134,6 +139,13 @@ class RouterLink(Link):
         self.released = 0
         self.modified = 0
         self.zero_credit_since = 0.0
+
+    def shared(self) -> cython.bint:
+        """Whether messages to all addresses arrive on it, from several clients of another router.
+
+        Its credit is returned when a message was forwarded or waits here: no consumer may stop the others.
+        """
+        return self.kind == DATA or (self.edge and self.anonymous)
 
     def drop_head(self) -> None:
         """Drop the stored incomplete sections."""

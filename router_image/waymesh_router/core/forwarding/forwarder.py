@@ -44,13 +44,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
-    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, MULTICAST, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
-    from waymesh_router.core.kinds import DATA, ENDPOINT, MULTICAST, SETTLED_MODE
+    from waymesh_router.core.kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
@@ -214,7 +214,7 @@ class Forwarder:
         elif d is None:
             out.presettled += 1
             self.settlement.forwarded_settled(lk)
-        elif lk.kind == DATA:
+        elif lk.shared():
             lk.return_credit()
 
     def denies_message(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:

@@ -14,10 +14,8 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import send_more
-    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT
 else:
     from waymesh_amqp.outgoing import send_more
-    from waymesh_router.core.kinds import DATA, ENDPOINT
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
@@ -64,7 +62,7 @@ class LaterFrames:
             self.settlement.forwarded_settled(lk)
         else:
             d.sent = True
-            if lk.kind == DATA or d.link is None:
+            if lk.shared() or d.link is None:
                 lk.return_credit()
             if lk.transfer_settled:  # settled by a later frame: the sender needs no outcome. Spec: 2.7.5
                 self.settlement.sender_settled(d, b"")
@@ -116,7 +114,7 @@ class LaterFrames:
             self.own_messages.deliver(lk, q)
             return
         if q.delivery is not None:
-            if answered and lk.kind == ENDPOINT:
+            if answered and not lk.shared():
                 lk.return_credit()
             elif lk.transfer_settled:
                 self.settlement.sender_settled(q.delivery, b"")

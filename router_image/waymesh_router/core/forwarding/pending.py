@@ -16,9 +16,9 @@ from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT
+    from cython.cimports.waymesh_router.core.kinds import DATA
 else:
-    from waymesh_router.core.kinds import DATA, ENDPOINT
+    from waymesh_router.core.kinds import DATA
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -193,7 +193,7 @@ class PendingDeliveries:
                     lk.return_credit()
         elif q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, RELEASED)
-            if lk is not None and lk.kind != ENDPOINT and q.complete and not q.credited:
+            if lk is not None and lk.shared() and q.complete and not q.credited:
                 lk.return_credit()
         if lk is not None and not q.complete:
             lk.queued = None

@@ -21,13 +21,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
     from cython.cimports.waymesh_amqp.wire import octets, serial_add, to_bytes
-    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.kinds import ENDPOINT, SETTLED_MODE
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
     from waymesh_amqp.wire import octets, serial_add, to_bytes
-    from waymesh_router.core.kinds import DATA, ENDPOINT, SETTLED_MODE
+    from waymesh_router.core.kinds import ENDPOINT, SETTLED_MODE
     from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class QueuedSender:
         lk: RouterLink | None = q.link
         if lk is None or q.credited or not q.complete or q.unstarted == 0:
             return
-        if q.settled or (lk.kind == DATA and not self.budget.half_used(lk)):
+        if q.settled or (lk.shared() and not self.budget.half_used(lk)):
             q.credited = True
             lk.return_credit()
 
@@ -255,7 +255,7 @@ class QueuedSender:
             if not q.credited:
                 lk.return_credit()
             self.end_sample(q, PRESETTLED)
-        elif lk.kind == DATA:
+        elif lk.shared():
             q.link = None
             if not q.credited:
                 lk.return_credit()
