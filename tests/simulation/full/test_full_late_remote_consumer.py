@@ -31,7 +31,7 @@ def test_it_goes_as_soon_as_the_data_link_has_credit_again() -> None:
     network.until(lambda: at_a.state == at_b.state == OPENED, 1.0)
     session, far = at_a.open_session(), at_b.open_session()
 
-    # What nobody takes at B uses up the credit of the data link, because it is more than half of the bytes that may wait.
+    # What nobody takes at B uses up the credit of the data link: it is more than half of the bytes that may wait.
     network.routers["B"].core.budget.set_limits(1 << 20, 1 << 20, LINK_BYTES)
     slow = there.receiver(far, "slow", name="slow")
     filler = here.sender(session, "slow", name="filler")

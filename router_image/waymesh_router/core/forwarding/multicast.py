@@ -95,7 +95,7 @@ class Multicast:
         slow: list[Any] = []
         for e in outs:
             out = e
-            if out.queue is not None and out.kind != DATA and self.enough_wait(out, lk):
+            if out.kind != DATA and self.enough_wait(out, lk):
                 slow.append(out)
         if not slow:
             return outs
@@ -108,6 +108,8 @@ class Multicast:
 
     def enough_wait(self, out: RouterLink, lk: RouterLink) -> cython.bint:
         """Whether so many copies wait for this consumer that a pre-settled one is dropped."""
+        if out.queue is None:
+            return False
         if len(out.queue) >= PRESETTLED_WAITING * lk.capacity:
             return True
         return lk.kind == DATA and self.sender.budget.half_used(lk)
