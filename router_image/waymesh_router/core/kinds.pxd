@@ -20,3 +20,5 @@ cdef enum:
     PRIORITIES = 10
 
     SETTLED_MODE = 1
+
+    PRESETTLED_WAITING = 4

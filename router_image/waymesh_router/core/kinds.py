@@ -34,3 +34,6 @@ PRIORITIES = 10
 
 SETTLED_MODE = 1
 """snd-settle-mode of a link whose sender settles all deliveries. Spec: 2.8.2."""
+
+PRESETTLED_WAITING = 4
+"""Multiple of the link credit that may wait before pre-settled deliveries are dropped, or copies for one consumer."""

@@ -17,17 +17,14 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
-    from cython.cimports.waymesh_router.core.kinds import DATA, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
 else:
     from waymesh_router.core.forwarding.sending import send_scanned
-    from waymesh_router.core.kinds import DATA, SETTLED_MODE
+    from waymesh_router.core.kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.forwarding.sections import Sections
-
-PRESETTLED_WAITING = cython.declare(cython.int, 4)
-"""Multiple of the link credit that may wait for a consumer before pre-settled copies are dropped."""
 
 
 def elsewhere(links: list[Any], lk: RouterLink) -> list[Any]:

@@ -16,15 +16,12 @@ from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import DATA
+    from cython.cimports.waymesh_router.core.kinds import DATA, PRESETTLED_WAITING
 else:
-    from waymesh_router.core.kinds import DATA
+    from waymesh_router.core.kinds import DATA, PRESETTLED_WAITING
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
-
-PRESETTLED_WAITING = cython.declare(cython.int, 4)
-"""Multiple of the link credit that may wait at an address before pre-settled deliveries are dropped."""
 
 
 class PendingDeliveries:
