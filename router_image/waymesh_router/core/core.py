@@ -101,7 +101,7 @@ class Core(Handler):
         )
         self.refusals = Refusals(self.context)
         self.own_messages = OwnMessages(router_id, self.address_table, sender, multicast, pending, self.settlement)
-        self.uplink = self.new_uplink(pending) if edge else None
+        self.uplink = self.new_uplink() if edge else None
         self.edges = Edges(
             self.context,
             self.address_table,
@@ -131,7 +131,7 @@ class Core(Handler):
         self.closing = self.connection_table.closing
         self.denied = self.refusals.denied
 
-    def new_uplink(self, pending: PendingDeliveries) -> Uplink:
+    def new_uplink(self) -> Uplink:
         """The part of an edge router that communicates with its interior router."""
         uplink = Uplink(
             self.context,
@@ -139,7 +139,7 @@ class Core(Handler):
             self.link_registry,
             self.containers,
             self.own_messages,
-            pending,
+            self.credit,
         )
         uplink.answer, uplink.advertised = self.answer_looked_up, self.linkroutes.advertised
         self.context.control_plane = uplink  # type: ignore[assignment]  # without the calls for control links

@@ -186,6 +186,7 @@ cdef class Queued:
     cdef public bint complete
     cdef public list branches
     cdef public int unstarted
+    cdef public int to_routers
     cdef public object sample
     cdef add(self, bytes piece)
     cpdef bint came_from(self, RouterConnection connection) except -1

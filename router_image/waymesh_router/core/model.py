@@ -320,6 +320,7 @@ class Queued:
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
+        self.to_routers = 0  # of several consumers: links to other routers that wait for credit
         self.sample: Sample | None = None
 
     def payload(self) -> bytes:

@@ -19,6 +19,7 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.context import Context
 from waymesh_router.core.exchanges.exchange import MAX_EXCHANGES, Exchange, NextHop
 from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.kinds import PRESETTLED_WAITING
 from waymesh_router.events import Event
 
 
@@ -105,6 +106,21 @@ def test_copies_are_settled(hub: Hub) -> None:
     send(producer(hub), "a")
     (frame,) = [f.performative for f in x.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
     assert frame.settled
+
+
+def test_a_slow_consumer_of_a_multicast_next_hop_loses_copies_that_others_get(hub: Hub) -> None:
+    configure(hub, "x", distribution="multicast")
+    one = exchange(hub, ("a", "x"))
+    fast = hub.peer().open().begin(incoming_window=2000)
+    fast.send(frames.attach_receiver(address="x"), frames.credit(2000, incoming_window=2000))
+    slow, sender = consumer(hub, "x", 0), producer(hub)
+    limit = PRESETTLED_WAITING * 250
+    for number in range(limit + 10):
+        send(sender, "a", number, settled=True)
+    assert len(got(fast)) == limit + 10
+    (link,) = (k for k in core_of(hub).links.values() if k.connection is slow.conn)
+    assert (link.undelivered(), link.dropped_presettled) == (limit, 10)
+    assert counts(one) == (limit + 10, limit + 10, 0, 0)
 
 
 def test_all_addresses_that_copies_go_to(hub: Hub) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub
+from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.unit.core.edge_peer import EdgePeer, configure
 from waymesh_amqp.performatives import Transfer
 from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.budget import UNLIMITED, Budget
@@ -141,6 +142,25 @@ def test_a_lost_sender_is_not_held_and_its_bytes_count_until_they_leave(hub: Hub
     assert (budget.braked, budget.kept > 0) == ({}, True)
     assert len(take(receiver, 6)) == 6
     assert budget.kept == 0
+
+
+@pytest.mark.parametrize("distribution", ["balanced", "multicast", "exchange"])
+def test_pre_settled_messages_of_an_edge_router_wait_in_half_of_a_budget(hub: Hub, distribution: str) -> None:
+    """Its sessions are not held, and its credit is returned while they wait: further ones are dropped."""
+    budget = budget_of(hub)
+    budget.set_limits(200 * 1024, LARGE, LARGE)
+    if distribution == "exchange":
+        news = {"name": "x", "address": "q", "phase": 0, "alternateAddress": "a", "alternatePhase": 0}
+        core_of(hub).exchanges.add({**news, "matchMethod": "amqp"})
+        configure(hub, "a", distribution="multicast")
+    else:
+        configure(hub, "q", distribution=distribution)
+    consumer(hub, "a" if distribution == "exchange" else "q")
+    edge = EdgePeer(hub, tracking=False)
+    sender = edge.sender("q")
+    for _ in range(300):
+        edge.send(sender, frames.message(KIB))
+    assert 100 * 1024 < budget.kept < 102 * 1024
 
 
 def test_all_held_senders_of_a_router_go_on_together(hub: Hub) -> None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
     from waymesh_router.core.context import Context
+    from waymesh_router.core.forwarding.credit import CreditEvents
     from waymesh_router.core.forwarding.own_messages import OwnMessages
-    from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink
 
@@ -47,7 +47,7 @@ class Uplink:
         links: LinkRegistry,
         containers: Containers,
         messages: OwnMessages,
-        pending: PendingDeliveries,
+        credit: CreditEvents,
     ) -> None:
         self.answer: Answer = lambda link, attach, reply: None
         """Called for attaches that waited in `look_up`, see UplinkLookups."""
@@ -60,7 +60,7 @@ class Uplink:
         self._containers = containers
         self._table = addresses
         self._links = UplinkLinks(context, links, containers)
-        self._addresses = UplinkAddresses(context, addresses, self._links, pending)
+        self._addresses = UplinkAddresses(context, addresses, self._links, credit)
         self._lookups = UplinkLookups(context, self._links, messages, self._answer)
         self._routes = UplinkRoutes(context, self._links, messages)
         self._up: RouterLink | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.context import Context
-    from waymesh_router.core.forwarding.pending import PendingDeliveries
+    from waymesh_router.core.forwarding.credit import CreditEvents
     from waymesh_router.core.model import RouterLink
 
 TRACKING_CREDIT = 32
@@ -34,13 +34,14 @@ class UplinkAddresses:
     """The links of addresses on the uplink, by key. `node`: represents all routers beyond the uplink."""
 
     def __init__(
-        self, context: Context, addresses: AddressTable, links: UplinkLinks, pending: PendingDeliveries
+        self, context: Context, addresses: AddressTable, links: UplinkLinks, credit: CreditEvents
     ) -> None:
         self.node: Node | None = None
         self._context = context
         self._addresses = addresses
         self._links = links
-        self._pending = pending
+        self._pending = credit.pending
+        self._multicast = credit.multicast
         self._receivers: dict[str, RouterLink] = {}
         self._senders: dict[str, RouterLink] = {}
         self._key_of: dict[int, str] = {}  # by id of the link
@@ -215,9 +216,13 @@ class UplinkAddresses:
         self._addresses.refresh(address)
 
     def leave(self, address: Address) -> None:
-        """The interior router is no longer a destination of the address."""
-        if self.node is not None and address.targets.pop(self.node.id, None) is not None:
-            self._addresses.refresh(address)
+        """The interior router is no longer a destination of the address: no copy waits for credit from there."""
+        there = None if self.node is None else address.targets.pop(self.node.id, None)
+        if there is None:
+            return
+        if there.link is not None:
+            self._multicast.drop_waiting(there.link)
+        self._addresses.refresh(address)
 
     # ---- links
     def attached(self, link: RouterLink, answer: Attach) -> None:

@@ -19,6 +19,7 @@ cdef class Budget:
     cdef bint take_own(self, Queued q, Py_ssize_t size) except -1
     cdef bint take_reply(self, Queued q) except -1
     cdef bint half_used(self, RouterLink lk) except -1
+    cdef bint must_drop(self, RouterLink lk) except -1
     cdef narrow(self, RouterLink lk)
     cdef brake(self, RouterLink lk)
     cdef give(self, Queued q)

@@ -114,6 +114,12 @@ class Budget:
             lk.kept * 2 > self.per_link or conn.kept * 2 > self.per_connection or self.kept * 2 > self.per_router
         )
 
+    def must_drop(self, lk: RouterLink) -> cython.bint:
+        """Whether a pre-settled delivery of this link may not wait: a budget is half used, and its session is never
+        held."""
+        conn: RouterConnection = lk.connection
+        return (lk.edge or conn.role == "inter-router") and self.half_used(lk)
+
     def narrow(self, lk: RouterLink) -> None:
         if lk.session.window > NARROW_FRAMES:
             lk.session.window = NARROW_FRAMES

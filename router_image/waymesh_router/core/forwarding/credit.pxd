@@ -8,7 +8,7 @@ from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 @cython.final
 cdef class CreditEvents:
     cdef RoutedLinks routed
-    cdef Multicast multicast
-    cdef PendingDeliveries pending
+    cdef readonly Multicast multicast
+    cdef readonly PendingDeliveries pending
     cpdef on_credit(self, RouterLink out)
     cdef on_writable(self, Connection connection)

@@ -20,11 +20,11 @@ cdef class Multicast:
     cdef list with_beyond(self, list outs, Address address, Annotations annotations)
     cdef list with_room(self, list outs, RouterLink lk)
     cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
-    cdef bint waits_here(self, Queued q) except -1
+    cdef left_router_queue(self, Queued q)
     cdef bint all_ready(self, list outs) except -1
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cpdef branch_out(self, Queued q, list outs)
     cdef send_waiting(self, RouterLink out)
-    cdef drop_waiting(self, RouterLink out)
+    cpdef drop_waiting(self, RouterLink out)
     cdef drop_of(self, RouterLink out, RouterConnection connection)
     cdef drop_branch(self, RouterLink out, Branch branch)

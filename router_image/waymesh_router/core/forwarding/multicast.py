@@ -109,16 +109,7 @@ class Multicast:
             return False
         if len(out.queue) >= PRESETTLED_WAITING * lk.capacity:
             return True
-        return lk.kind == DATA and self.sender.budget.half_used(lk)
-
-    def waits_here(self, q: Queued) -> cython.bint:
-        """Whether the consumers that a delivery waits for are all at this router."""
-        branch: Branch
-        for e in q.branches or ():
-            branch = e
-            if not branch.started and branch.out.kind == DATA:
-                return False
-        return True
+        return self.sender.budget.must_drop(lk)
 
     def all_ready(self, outs: list[Any]) -> cython.bint:
         """Whether a copy can be sent on every link now."""
@@ -174,9 +165,11 @@ class Multicast:
                 if out.queue is None:
                     out.queue = deque()
                 out.queue.append(branch)
+                if out.kind == DATA:
+                    q.to_routers += 1
         if q.unstarted:
             self.sender.budget.take(q, q.size)
-            if self.waits_here(q):
+            if q.to_routers == 0:
                 self.sender.return_early(q)
         if q.complete:
             q.branches = None
@@ -193,6 +186,14 @@ class Multicast:
             if not out.queue:
                 out.queue = None
             self.sender.send(branch.queued, out, branch)
+            if out.kind == DATA:
+                self.left_router_queue(branch.queued)
+
+    def left_router_queue(self, q: Queued) -> None:
+        """A copy for another router waits no longer: perhaps all others wait for consumers of this router."""
+        q.to_routers -= 1
+        if q.to_routers == 0:
+            self.sender.return_early(q)
 
     def drop_waiting(self, out: RouterLink) -> None:
         """The link is gone: drop the copies that wait for it."""
@@ -220,3 +221,5 @@ class Multicast:
             q.drop_data()
             self.sender.all_started(q)
             self.sender.return_credit(q)
+        elif out.kind == DATA:
+            self.left_router_queue(q)

@@ -23,7 +23,6 @@ if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.multicast import elsewhere
     from cython.cimports.waymesh_router.core.kinds import (
         CONTROL,
-        DATA,
         DEFAULT_PRIORITY,
         ENDPOINT,
         MULTICAST,
@@ -34,7 +33,7 @@ else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.forwarding.multicast import elsewhere
-    from waymesh_router.core.kinds import CONTROL, DATA, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
+    from waymesh_router.core.kinds import CONTROL, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
     from waymesh_router.core.settlement.outcomes import outcome_code
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ class OwnMessages:
         another router are dropped instead.
         """
         choice: ConsumerChoice = self.sender.choice
-        if lk.kind == DATA and self.sender.budget.half_used(lk):
+        if self.sender.budget.must_drop(lk):
             return False
         c: Queued = Queued(lk, annotations)
         c.copied = c.credited = True
@@ -154,6 +153,7 @@ class OwnMessages:
             outs = choice.all_links(address, annotations, lk.connection if annotations.trace else None)
             if c.barring() is not None:
                 outs = elsewhere(outs, lk)
+            outs = self.multicast.with_room(outs, lk)
             if outs:
                 address.from_process += 1
                 self.multicast.branch_out(c, outs)

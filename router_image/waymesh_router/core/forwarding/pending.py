@@ -16,9 +16,9 @@ from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import DATA, PRESETTLED_WAITING
+    from cython.cimports.waymesh_router.core.kinds import PRESETTLED_WAITING
 else:
-    from waymesh_router.core.kinds import DATA, PRESETTLED_WAITING
+    from waymesh_router.core.kinds import PRESETTLED_WAITING
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -52,8 +52,6 @@ class PendingDeliveries:
         q.unstarted = 1
         self.sender.budget.take(q, q.size)
         self.wait(address, q)
-        if address.consumers:
-            self.sender.return_early(q)
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
         """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
@@ -62,7 +60,7 @@ class PendingDeliveries:
             return False
         if pending.size() >= PRESETTLED_WAITING * lk.capacity:
             return True
-        return lk.kind == DATA and self.sender.budget.half_used(lk)  # sessions of clients are held instead
+        return self.sender.budget.must_drop(lk)
 
     def enqueue_at_fallback(
         self, lk: RouterLink, fallback: Address, annotations: Annotations, transfer: IncomingTransfer
@@ -84,6 +82,8 @@ class PendingDeliveries:
             address.pending = PendingQueue()
         address.pending.append(q)
         self.await_credit(address)
+        if address.consumers:
+            self.sender.return_early(q)
 
     def await_credit(self, address: Address) -> None:
         """Check the queue of an address whenever a neighbour that leads to consumers issues credit."""
