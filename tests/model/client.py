@@ -8,7 +8,7 @@ from typing import Any
 from tests.kit import frames
 from tests.kit.frames import RECEIVER, SENDER, Seen
 from tests.kit.pump import Hub, Peer
-from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Transfer
+from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Terminus, Transfer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Described
 
@@ -54,7 +54,10 @@ class Producer:
 
 @dataclass(eq=False)
 class Consumer:
-    """`got`: bodies in order of arrival; `unsettled`: ids to settle; `part`: what came of an incomplete delivery."""
+    """`got`: bodies in order of arrival; `unsettled`: ids to settle; `part`: what came of an incomplete delivery.
+
+    `second`: it reports outcomes, and the sender settles.
+    """
 
     client: Client
     name: str
@@ -67,6 +70,7 @@ class Consumer:
     part: list[bytes] | None = None
     part_id: int = -1
     part_settled: bool = False
+    second: bool = False
     got: list[bytes] = field(default_factory=list)
     unsettled: dict[int, bytes] = field(default_factory=dict)
     accepted: list[bytes] = field(default_factory=list)
@@ -111,10 +115,13 @@ class Client:
         self.write(frames.attach_sender(link.name, link.handle, address=address))
         return link
 
-    def attach_consumer(self, address: str, mode: int) -> Consumer:
-        link = Consumer(self, f"{self.name}.c{self.next_handle}", self.next_handle, address, mode)
+    def attach_consumer(self, address: str, mode: int, second: bool = False, **source: Any) -> Consumer:
+        """`source`: further fields of its source."""
+        link = Consumer(self, f"{self.name}.c{self.next_handle}", self.next_handle, address, mode, second=second)
         self.add(link)
-        self.write(frames.attach_receiver(link.name, link.handle, address=address, snd_settle_mode=mode))
+        terms: dict[str, Any] = {"snd_settle_mode": mode, "rcv_settle_mode": int(second)}
+        terms["source"] = Terminus("source", address=address, **source)
+        self.write(frames.attach_receiver(link.name, link.handle, **terms))
         return link
 
     def add(self, link: Producer | Consumer) -> None:
@@ -154,6 +161,7 @@ class Client:
         delivery = link.open
         assert delivery is not None
         delivery.aborted = True
+        self.given_up.add(delivery.id)
         link.open = None
         link.waiting.pop(delivery.id, None)
         self.sent_frames += 1
@@ -175,7 +183,7 @@ class Client:
             body = link.unsettled.pop(i)
             if state.descriptor == 0x24:
                 link.accepted.append(body)
-            self.write(frames.disposition(i, state=state))
+            self.write(frames.disposition(i, state=state, settled=not link.second))
 
     def settle_as_sender(self, link: Producer, delivery: Delivery) -> None:
         """Give up waiting for the outcome."""
@@ -244,7 +252,7 @@ class Client:
             link.credit = flow.delivery_count + flow.link_credit - link.count
             link.drain = flow.drain
             assert link.credit <= CAPACITY
-        elif isinstance(link, Consumer) and flow.drain:
+        elif isinstance(link, Consumer):  # drained, if its count is ahead
             assert flow.delivery_count is not None
             link.credit -= flow.delivery_count - link.count
             link.count = flow.delivery_count
@@ -287,8 +295,10 @@ class Client:
         for i in range(disposition.first, last + 1):
             for link in self.links:
                 if isinstance(link, Producer) and i in link.waiting:
-                    assert disposition.settled
                     link.waiting.pop(i).outcome = disposition.state  # type: ignore[assignment]
+                    if not disposition.settled:  # the consumer waits for us
+                        self.given_up.add(i)
+                        self.write(frames.disposition(i, role=SENDER, state=disposition.state))
                     break
             else:
                 assert i in self.given_up, f"{self.name}: an outcome for delivery {i}, which waits for none"

@@ -1,0 +1,21 @@
+"""Random scripts at whole routers: each delivery gets its outcome, and afterwards nothing is counted or kept.
+
+More seeds, after changes of the core: `Script(seed, storm).run(200)` for some hundreds of them, on both engines.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.full.scripts import Script
+
+
+@pytest.mark.parametrize("first", range(0, 16, 4))
+def test_all_is_settled_and_returned_when_clients_have_come_and_gone(first: int) -> None:
+    for seed in range(first, first + 4):
+        Script(seed).run(150)
+
+
+def test_all_is_settled_and_returned_when_routers_and_their_connections_fail() -> None:
+    for seed in range(12):
+        Script(seed, storm=1.5).run(100)
