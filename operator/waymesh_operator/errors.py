@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from waymesh_schema.text import one_line
+
 
 class WaymeshError(Exception):
     """An error that a command reports to its user in one line, without a traceback."""
@@ -41,7 +43,7 @@ class Problem:
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
         what = " ".join(part for part in (self.subject, self.field) if part)
-        return f"{place}: {what}: {self.message}" if what else f"{place}: {self.message}"
+        return one_line(f"{place}: {what}: {self.message}" if what else f"{place}: {self.message}")
 
 
 class ManifestError(WaymeshError):

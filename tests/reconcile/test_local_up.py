@@ -231,3 +231,14 @@ def test_plan_address_and_link_tables() -> None:
     shown = capture.get()
     for expected in ("Plan for team/m", "drain router m-2 (at most 5 s)", "stop router m-2", "orders", "12,345"):
         assert expected in shown
+
+
+def test_names_of_clients_and_errors_of_brokers_are_shown_escaped() -> None:
+    """As markup of rich, `[/red]` ended the command; a terminal would execute control sequences."""
+    console = Console(file=io.StringIO(), width=160)
+    odd = "[/red]:smile:\x1b]0;title\x07\nx"
+    with console.capture() as capture:
+        console.print(address_table(Ref("default", "m"), [AddressView(odd, "balanced", 1, 2, 3, 4)]))
+        console.print(link_table({"m-0": [{"linkDir": "in", "owningAddr": "M0" + odd}]}))
+        console.print(event_text(Event(GOOD, odd), "12:00:00"))
+    assert capture.get().count("[/red]:smile:\\x1b]0;title\\x07\\nx") == 3

@@ -18,6 +18,7 @@ from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import RESOURCES, SELECTOR, DynamicKube, Kind, find_cluster, kind_of
 from waymesh_operator.local.terminal import (
     RouterNeighbours,
+    add_row,
     by_ordinal,
     joined_ids,
     make_console,
@@ -170,7 +171,8 @@ def _router_table(routers: Iterable[Object]) -> Table:
         spec, status = router["spec"], router.get("status") or {}
         ready, reason = condition(router, "Ready")
         converged, _ = condition(router, "Converged")
-        table.add_row(
+        add_row(
+            table,
             router["metadata"]["name"],
             router["metadata"]["namespace"],
             spec["role"],
@@ -190,7 +192,7 @@ def _pods_table(router: Object) -> Table:
     for row in (router.get("status") or {}).get("routers") or ():
         neighbours = joined_ids(row.get("neighbors") or ())
         ends = str(row.get("certificateNotAfter", ""))[:10]
-        table.add_row(row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends, row.get("reason", ""))
+        add_row(table, row["id"], row["state"], neighbours, str(row.get("unsettled", "")), ends, row.get("reason", ""))
     return table
 
 
@@ -203,7 +205,7 @@ def _resource_table(resources: Iterable[Object]) -> Table:
         why = "" if ready == "True" else _why(item) or reason
         name, router, status = item["metadata"]["name"], item["spec"]["routerRef"]["name"], item.get("status") or {}
         share = str(status.get("active") or status.get("connected") or "")
-        table.add_row(item["kind"], name, router, share, Text(ready or "Unknown", _STYLE[ready]), why)
+        add_row(table, item["kind"], name, router, share, Text(ready or "Unknown", _STYLE[ready]), why)
     return table
 
 

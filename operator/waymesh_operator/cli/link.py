@@ -125,7 +125,7 @@ def list_(
 
     from rich.table import Table
 
-    from waymesh_operator.local.terminal import make_console
+    from waymesh_operator.local.terminal import add_row, make_console
 
     json_ = as_json(output)
     rows = _run(_with_listener(Where(router, listener, context, namespace), _rows))
@@ -136,7 +136,7 @@ def list_(
     for heading in ("Token", "State", "Expires"):
         table.add_column(heading)
     for row in rows:
-        table.add_row(row["name"], row["state"], row["expires"])
+        add_row(table, row["name"], row["state"], row["expires"])
     make_console(no_color=False).print(table if rows else f"{router} has issued no token")
 
 

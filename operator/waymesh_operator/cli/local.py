@@ -19,7 +19,14 @@ from waymesh_operator.local.mesh import Environment, LocalMesh
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import StateFolder, default_root
 from waymesh_operator.local.tables import router_table
-from waymesh_operator.local.terminal import RouterNeighbours, by_ordinal, make_console, titled_table, topology_table
+from waymesh_operator.local.terminal import (
+    RouterNeighbours,
+    add_row,
+    by_ordinal,
+    make_console,
+    titled_table,
+    topology_table,
+)
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.names import OPERATORS
 from waymesh_operator.routers.management import connect
@@ -183,7 +190,7 @@ def _link_table(mesh: LocalMesh, found: Iterable[Link]) -> Table:
         table.add_column(heading, overflow="fold")
     for link in found:
         style = "green" if link.active else "yellow"
-        table.add_row(link.router, link.type, link.name, link.what, Text(link.state, style), link.error)
+        add_row(table, link.router, link.type, link.name, link.what, Text(link.state, style), link.error)
     return table
 
 

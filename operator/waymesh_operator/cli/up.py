@@ -36,6 +36,7 @@ from waymesh_operator.local.tables import (
 )
 from waymesh_operator.local.terminal import make_console
 from waymesh_operator.routers.management import connect
+from waymesh_schema.text import one_line
 
 from .options import EXIT_CHANGES
 
@@ -247,7 +248,8 @@ def run_local_plan(options: LocalPlanOptions) -> int:
         for ref, found in plans.items():
             console.print(plan_table(ref, found.actions) if found.actions else f"{ref}: nothing to do")
             for view in found.unresolved:
-                console.print(f"{view.subject} will not work: {view.state}: {view.error}", style="red", soft_wrap=True)
+                text = one_line(f"{view.subject} will not work: {view.state}: {view.error}")
+                console.print(text, style="red", soft_wrap=True)
     return EXIT_CHANGES if options.detailed and any(found.actions for found in plans.values()) else 0
 
 

@@ -20,11 +20,12 @@ from waymesh_operator.router_entities.actions import describe_entity
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
+from waymesh_schema.text import one_line
 
 from .mesh import LocalMesh
 from .processes import LocalRouter
 from .status import BAD, GOOD, NOTE, WARN, Event, ResourceView
-from .terminal import WIDE, titled_table
+from .terminal import WIDE, add_row, titled_table
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
 STATES = {
@@ -53,7 +54,7 @@ SIGNS = {"+": "green", "-": "red", "~": "yellow"}
 
 def event_text(event: Event, clock: str) -> Text:
     """An event as one line."""
-    return Text.assemble((f"{clock} ", "dim"), (event.text, STYLES[event.level]))
+    return Text.assemble((f"{clock} ", "dim"), (one_line(event.text), STYLES[event.level]))
 
 
 def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
@@ -65,7 +66,7 @@ def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
     urls = mesh.urls
     for router in sorted(mesh.routers.values(), key=lambda r: r.ordinal):
         cells = _router_cells(router, urls.get(router.id, {}), mesh.routers)
-        table.add_row(*(cell for heading, cell in zip(ROUTER_COLUMNS, cells) if heading in chosen))
+        add_row(table, *(cell for heading, cell in zip(ROUTER_COLUMNS, cells) if heading in chosen))
     return table
 
 
@@ -98,7 +99,7 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
         table.add_column(heading, justify="right")
     for row in addresses:
         counts = (row.consumers, row.producers, row.ingress, row.egress)
-        table.add_row(row.address, row.distribution, *(f"{count:,}" for count in counts))
+        add_row(table, row.address, row.distribution, *(f"{count:,}" for count in counts))
     return table
 
 
@@ -111,7 +112,7 @@ def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
         what, direction = _what(view)
         style = "green" if view.ready else "yellow"
         name = view.resource.ref.name
-        table.add_row(view.kind, name, what, direction, view.share, Text(view.state, style), view.error)
+        add_row(table, view.kind, name, what, direction, view.share, Text(view.state, style), view.error)
     return table
 
 
@@ -151,7 +152,7 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
                 or address.endswith("$management")
             ):
                 continue
-            table.add_row(router, str(row.get("linkDir")), address, *(f"{row.get(name) or 0:,}" for name in names))
+            add_row(table, router, str(row.get("linkDir")), address, *(f"{row.get(name) or 0:,}" for name in names))
     return table
 
 
@@ -161,10 +162,10 @@ def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
     table.add_column("")
     table.add_column("Step", overflow="fold")
     for action in actions:
-        table.add_row(Text(action.sign, SIGNS[action.sign]), action.describe())
+        add_row(table, Text(action.sign, SIGNS[action.sign]), action.describe())
         if isinstance(action, CreateRouter):
             for entity in action.router.entities:
-                table.add_row("", f"  {describe_entity(entity)}")
+                add_row(table, "", f"  {describe_entity(entity)}")
     return table
 
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from waymesh_schema.text import one_line
+
 WIDE = 110
 """A terminal with at least this many columns has room for all columns of a table."""
 
@@ -17,12 +19,18 @@ WIDE = 110
 def make_console(no_color: bool) -> Console:
     """The console for tables. Without a terminal, it has room for all columns."""
     width = None if Console().is_terminal else WIDE + 10
-    return Console(color_system=None if no_color else "auto", highlight=False, width=width)
+    return Console(color_system=None if no_color else "auto", highlight=False, markup=False, emoji=False, width=width)
 
 
 def titled_table(title: str) -> Table:
     """An empty table in the style of all commands."""
     return Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+
+
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Add a row to a table. Cells are escaped, because names and errors of clients and brokers may contain terminal
+    control sequences, line ends and the markup of rich, which could end the command."""
+    table.add_row(*(Text(one_line(str(cell)), cell.style if isinstance(cell, Text) else "") for cell in cells))
 
 
 def by_ordinal(router: str) -> tuple[str, int, str]:
@@ -52,5 +60,5 @@ def topology_table(title: str, rows: Iterable[RouterNeighbours]) -> Table:
     for heading in ("Router", "State", "Neighbours", "Missing"):
         table.add_column(heading)
     for row in rows:
-        table.add_row(row.router, row.state, joined_ids(row.present), Text(joined_ids(row.missing), "red"))
+        add_row(table, row.router, row.state, joined_ids(row.present), Text(joined_ids(row.missing), "red"))
     return table

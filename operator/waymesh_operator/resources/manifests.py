@@ -13,6 +13,8 @@ from waymesh_operator.errors import Problem
 
 Path_ = tuple[str | int, ...]
 _DEEPEST = 64
+_MOST_VALUES = 500_000
+"""In one document. Aliases of aliases could stand for billions of values."""
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -89,6 +91,8 @@ def parse_text(text: str, file: str) -> tuple[list[Document], list[Problem]]:
         line = mark.line + 1 if mark else 0
         why = ", ".join(part for part in (error.context, error.problem) if part)
         reader.problems.append(Problem(file, line, "", "", f"not valid YAML: {why}"))
+    except RecursionError:  # in the parser, which has no limit of its own
+        reader.problems.append(Problem(file, 0, "", "", "not valid YAML: nested too deeply"))
     except yaml.YAMLError as error:
         reader.problems.append(Problem(file, 0, "", "", f"not valid YAML: {error}"))
     return documents, reader.problems
@@ -115,6 +119,9 @@ class _Reader:
         lines.setdefault(path, node.start_mark.line + 1)
         if len(path) > _DEEPEST:
             raise yaml.MarkedYAMLError(problem="nested too deeply, or an alias of itself", problem_mark=node.start_mark)
+        if len(lines) > _MOST_VALUES:
+            problem = f"more than {_MOST_VALUES:,} values in one document"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, lines)
         if isinstance(node, yaml.SequenceNode):

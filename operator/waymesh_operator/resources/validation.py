@@ -46,6 +46,7 @@ from .router_link import RouterLink, parse_router_link
 from .vhost_policy import VhostPolicy, parse_vhost_policy
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ROUTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
 _METADATA: Mapping[str, Any] = {
     "type": "object",
@@ -269,7 +270,13 @@ def _at(router: Router, resources: Iterable[_D]) -> tuple[_D, ...]:
 
 def _metadata_findings(crd: Crd, value: Mapping[str, Any]) -> Iterator[tuple[Path_, str]]:
     yield from findings(_METADATA, value.get("metadata", {}), ("metadata",))
-    name = value["metadata"].get("name") if isinstance(value.get("metadata"), dict) else None
+    metadata = value.get("metadata")
+    name, namespace = (metadata.get("name"), metadata.get("namespace")) if isinstance(metadata, dict) else (None, None)
+    if isinstance(namespace, str) and namespace and not _NAMESPACE.fullmatch(namespace):
+        yield (
+            ("metadata", "namespace"),
+            f"must be at most 63 of a-z, 0-9 and -, and begin and end with a letter or digit (got {namespace!r})",
+        )
     if not isinstance(name, str):
         return
     if crd.kind == "Router" and not _ROUTER_NAME.fullmatch(name):

@@ -192,3 +192,27 @@ def test_references_have_one_shape(kind: str) -> None:
         assert schema["required"] == ["name"], path
         more = {"issuerRef": {"kind", "group"}, "gatewayRef": {"namespace", "sectionName"}}
         assert set(schema["properties"]) - {"name"} <= more.get(path.rpartition(".")[2], set()), path
+
+
+@pytest.mark.parametrize("namespace", ["../../home", "a/b", "a.b", "Team", "a\x1b[2J", "-a", "a" * 64])
+def test_a_namespace_is_a_name_and_no_path(namespace: str) -> None:
+    """`waymesh up` names a folder after it."""
+    manifest = {"apiVersion": "waymesh.io/v1alpha1", "kind": "Router", "spec": {}}
+    documents, _ = parse_text(yaml.safe_dump({**manifest, "metadata": {"name": "m", "namespace": namespace}}), "m.yaml")
+    with pytest.raises(ManifestError, match=r"Router/m metadata\.namespace: must be at most 63 of a-z, 0-9 and -"):
+        check(documents, CRDS)
+
+
+@pytest.mark.parametrize("namespace", ["", "team-1", "a" * 63])
+def test_a_namespace(namespace: str) -> None:
+    manifest = {"apiVersion": "waymesh.io/v1alpha1", "kind": "Router", "spec": {}}
+    documents, _ = parse_text(yaml.safe_dump({**manifest, "metadata": {"name": "m", "namespace": namespace}}), "m.yaml")
+    assert len(check(documents, CRDS).routers) == 1
+
+
+def test_an_error_shows_no_control_characters() -> None:
+    text = '{apiVersion: waymesh.io/v1alpha1, kind: "Ru\\e[2J\\nter", metadata: {name: m}}'
+    documents, _ = parse_text(text, "m.yaml")
+    with pytest.raises(ManifestError) as caught:
+        check(documents, CRDS)
+    assert "unknown kind Ru\\x1b[2J\\nter" in str(caught.value)

@@ -364,3 +364,16 @@ def test_surrogates_of_json() -> None:
         documents, problems = parse_text(half, "m.json")
         assert documents == []
         assert [(problem.line, "unexpected end of data" in problem.message) for problem in problems] == [(1, True)]
+
+
+def test_lists_that_are_nested_too_deeply_for_the_parser_are_an_error() -> None:
+    documents, problems = parse_text("[" * 5000 + "]" * 5000, "m.yaml")
+    assert documents == []
+    assert [str(problem) for problem in problems] == ["m.yaml: not valid YAML: nested too deeply"]
+
+
+def test_aliases_that_stand_for_billions_of_values_are_an_error() -> None:
+    lines = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]
+    documents, problems = parse_text("\n".join(["l0: &l0 [x]", *lines]), "m.yaml")
+    assert documents == []
+    assert [problem.message for problem in problems] == ["not valid YAML: more than 500,000 values in one document"]
