@@ -3,7 +3,6 @@ resources from names and addresses that Kubernetes does not accept."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 from waymesh_operator.errors import ManifestError, Problem, WaymeshError
 from waymesh_operator.resources.manifests import Document, parse_text
-from waymesh_schema import conf_syntax
+from waymesh_schema import conf_syntax, json_text
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import ConfigError, SchemaError
 from waymesh_schema.errors import Problem as ConfigProblem
@@ -106,11 +105,19 @@ def _present(section: conf_syntax.Section, filename: str) -> conf_syntax.Section
 
 
 def _json_sections(text: str, filename: str) -> list[conf_syntax.Section]:
-    bare = "\n".join("" if line.lstrip().startswith("#") else line for line in text.split("\n"))
+    lines = text.removeprefix("\ufeff").split("\n")
+    bare = "\n".join("" if line.lstrip().startswith("#") else line for line in lines)
+    found = []
     try:
-        return [conf_syntax.Section(str(name), 0, dict(attributes)) for name, attributes in json.loads(bare)]
-    except (ValueError, TypeError) as error:
-        raise WaymeshError(f"{filename}: is not a list of `[entityName, {{attributes}}]`: {error}") from None
+        for line, element in json_text.elements(bare):
+            match element:
+                case [str(name), dict(attributes)]:
+                    found.append(conf_syntax.Section(name, line, attributes))
+                case _:
+                    raise WaymeshError(f"{filename}:{line}: expected `[entityName, {{attributes}}]`")
+    except json_text.JsonError as error:
+        raise WaymeshError(f"{filename}:{error.line}: {error.reason}") from None
+    return found
 
 
 def _entity(name: str, attributes: Mapping[str, Any], place: str) -> Entity:
@@ -118,9 +125,9 @@ def _entity(name: str, attributes: Mapping[str, Any], place: str) -> Entity:
     try:
         kind = entity_type(name)
     except SchemaError:
-        return Entity(name, attributes, place.removesuffix(":0"))
+        return Entity(name, attributes, place)
     present = {kind.attribute_name(written) or written: value for written, value in attributes.items()}
-    return Entity(kind.name, present, place.removesuffix(":0"))
+    return Entity(kind.name, present, place)
 
 
 def _interconnects(text: str, filename: str) -> list[Source]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from waymesh_operator.resources.crds import GROUP
 from waymesh_operator.resources.listener import LIMITS
+from waymesh_schema.text import one_line
 
 from .brokers import broker_of
 from .source import Entity, Names, Source, resource_name
@@ -59,13 +60,14 @@ class Translation:
 
     def note(self, entity: Entity, text: str) -> None:
         """Note what has no counterpart, or what to do manually; each text once."""
-        line = f"{entity.place}: {entity.type}: {text}"
+        line = one_line(f"{entity.place}: {entity.type}: {text}")  # it becomes a comment of the manifests
         if line not in self.notes:
             self.notes.append(line)
 
     def not_taken(self, entity: Entity, known: Iterable[str]) -> None:
         """Note unknown attributes."""
-        for name in entity.attributes.keys() - set(known) - _OWN:
+        taken = {*known, *_OWN}
+        for name in (name for name in entity.attributes if name not in taken):
             self.note(entity, f"{name}: has no counterpart")
 
     def add(self, kind: str, name: str, spec: Mapping[str, Any], **other: Any) -> Manifest:

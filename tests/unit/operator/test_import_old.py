@@ -235,7 +235,11 @@ INTERCONNECT = "apiVersion: interconnectedcloud.github.io/v1alpha1\nkind: Interc
         ("a.yaml", INTERCONNECT + "spec:\n  listeners: [5672]\n", "a.yaml:5: spec.listeners: must be a list of maps"),
         ("a.yaml", INTERCONNECT + "spec:\n  addresses: {a: b}\n", "a.yaml:5: spec.addresses: must be a list of maps"),
         ("a.conf", "listener\n", "a.conf:1: expected `name {`"),
-        ("a.json", "{}x", "a.json: is not a list of"),
+        ("a.json", "{}x", "a.json:1: invalid JSON: Extra data"),
+        ("a.json", "{}", "a.json:1: must be a JSON list"),
+        ("a.json", '[\n["router"]]', "a.json:2: expected `[entityName, {attributes}]`"),
+        ("a.json", "[" * 5000, "a.json:1: nested more than 32 deep"),
+        ("a.json", '[["router", {"id": "A", "id": "B"}]]', "a.json:1: invalid JSON: key 'id' is given twice"),
         ("a.yaml", "kind: Pod\n", "a.yaml:1: only resources Interconnect of interconnectedcloud.github.io can be"),
         ("none.conf", None, "none.conf: cannot be read: No such file"),
     ],
@@ -256,3 +260,12 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFix
     out = tmp_path / "missing" / "mesh.yaml"
     assert run_command(["import", str(tmp_path / "a.conf"), "--out", str(out)]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == f"waymesh: {out}: No such file or directory"
+
+
+def test_odd_names_in_a_configuration_stay_in_their_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '[["router", {"id": "A"}],\n["listener", {"port": 5672, "x\\nkind: y": 1, "b\\u001b[2J": 2, "a": 3}]]'
+    assert run_command(["import", str(conf(tmp_path, text, "a.json"))]) == 0
+    out, err = capsys.readouterr()
+    notes = [f"a.json:2: listener: {name}: has no counterpart" for name in ("x\\nkind: y", "b\\x1b[2J", "a")]
+    assert out.splitlines()[1:4] == [f"# {note}" for note in notes]
+    assert [line.partition(str(tmp_path) + "/")[2] for line in err.splitlines()] == notes
