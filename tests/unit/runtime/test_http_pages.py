@@ -20,7 +20,7 @@ from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import running
 from waymesh_client.management import ManagementClient
 from waymesh_router.pages import Page
-from waymesh_router.runtime.http.message import BadRequest, Exchange
+from waymesh_router.runtime.http.message import MAX_HEAD_BYTES, BadRequest, Exchange
 from waymesh_router.runtime.http.site import Site
 
 StartRouter = Callable[..., RouterProcess]
@@ -95,6 +95,7 @@ def test_metrics_are_what_management_says(router: RouterProcess, port: int) -> N
         (b"nonsense\r\n\r\n", b"400"),
         (b"GET /healthz\r\n\r\n", b"400"),
         (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 20000, b"431"),
+        (b"GET /healthz HTTP/1.1\r\nHost: here\r\nX: " + b"x" * 20000 + b"\r\n\r\n", b"431"),
         (b"\x16\x03\x01\r\n\r\n", b"400"),
     ],
 )
@@ -103,6 +104,27 @@ def test_bad_requests(router: RouterProcess, port: int, request_: bytes, status:
         sock.sendall(request_)
         assert sock.recv(65536).startswith(b"HTTP/1.1 " + status)
     assert get(port, "/healthz")[0] == 200
+
+
+def _outcome(exchange: Exchange, pieces: list[bytes]) -> bytes:
+    """The status of a refusal, else whether the last piece completed the request."""
+    try:
+        return b"request" if [exchange.receive(piece) for piece in pieces][-1] else b"none"
+    except BadRequest as error:
+        return exchange.encode(error.answer)[9:12]
+
+
+@pytest.mark.parametrize(("size", "outcome"), [(MAX_HEAD_BYTES, b"request"), (MAX_HEAD_BYTES + 1, b"431")])
+def test_the_limit_of_the_head_does_not_depend_on_how_it_arrives(size: int, outcome: bytes) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: here\r\nX: ".ljust(size - 4, b"x") + b"\r\n\r\n"
+    for pieces in ([head], [head[:9000], head[9000:]], [head[:-1], head[-1:] + bytes(9)]):
+        assert _outcome(Exchange(), pieces) == outcome
+
+
+def test_a_refusal_does_not_repeat_the_request() -> None:
+    with pytest.raises(BadRequest) as caught:
+        Exchange().receive(b"GET / HTTP/1.1\r\nHost: here\r\nno colon\r\n\r\n")
+    assert caught.value.answer.refused == "illegal header line"
 
 
 @settings(deadline=None)

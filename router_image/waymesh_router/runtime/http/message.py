@@ -78,6 +78,7 @@ class Exchange:
     def __init__(self) -> None:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._head_only = False
+        self._received = 0
 
     def receive(self, data: bytes) -> Request | None:
         """The request when its head is complete, else None. Raises BadRequest."""
@@ -85,11 +86,16 @@ class Exchange:
         try:
             event = self._h11.next_event()
         except h11.RemoteProtocolError as error:
-            raise BadRequest(refusal(error.error_status_hint, str(error))) from None
+            reason = str(error).partition(": bytearray")[0]  # what the client sent follows, as Python code
+            raise BadRequest(refusal(error.error_status_hint, reason)) from None
+        self._received += len(data)
         if not isinstance(event, h11.Request):
             return None
         self._head_only = event.method == b"HEAD"
-        early = bool(self._h11.trailing_data[0])
+        rest = self._h11.trailing_data[0]
+        if self._received - len(rest) > MAX_HEAD_BYTES:  # h11 limits only a head that is not complete yet
+            raise BadRequest(refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large"))
+        early = bool(rest)
         method, target, version = (word.decode("latin-1") for word in (event.method, event.target, event.http_version))
         return Request(method, target, version, tuple(event.headers), early)
 
