@@ -163,7 +163,8 @@ class StateFolder:
         """Read the state; empty if the file is missing or damaged."""
         try:
             state: Any = json.loads(self._file.read_text(encoding="utf-8"))
-            ports, pids = dict(state["ports"]), {str(name): int(pid) for name, pid in state["pids"].items()}
+            pids = {str(name): int(pid) for name, pid in state["pids"].items()}
+            ports = {str(name): _pairs(purposes) for name, purposes in state["ports"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return
         self.ports, self.pids = ports, pids
@@ -240,6 +241,11 @@ class StateFolder:
             return ""
         lines = [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1].strip() if lines else ""
+
+
+def _pairs(purposes: Any) -> dict[str, list[int]]:
+    """The stored ports of a router; raises ValueError, TypeError or AttributeError."""
+    return {str(purpose): [int(wanted), int(chosen)] for purpose, (wanted, chosen) in purposes.items()}
 
 
 def replace_text(path: Path, text: str) -> None:

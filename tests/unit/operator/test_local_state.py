@@ -35,8 +35,13 @@ def test_ports_and_pids_are_remembered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"ports": 5, "pids": {}}', '{"pids": {}}', '{"ports":{},"pids":{"a":"x"}}']
-)
+    "text",
+    [
+        "", "{", "[]", '{"ports": 5, "pids": {}}', '{"pids": {}}', '{"ports":{},"pids":{"a":"x"}}',
+        '{"ports":{"m-0":5},"pids":{}}', '{"ports":{"m-0":{"mesh":[0]}},"pids":{}}',
+        '{"ports":{"m-0":{"mesh":[0,"x"]}},"pids":{}}',
+    ],
+)  # fmt: skip
 def test_a_damaged_state_file_counts_as_none(tmp_path: Path, text: str) -> None:
     folder = StateFolder(tmp_path, Ref("default", "mesh"))
     folder.path.mkdir()

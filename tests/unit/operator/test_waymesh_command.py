@@ -154,6 +154,14 @@ def test_a_kubeconfig_that_is_not_yaml_is_told_in_one_line(tmp_path: Path, comma
     assert line.endswith("; for routers on this machine: waymesh up")
 
 
+def test_a_missing_kubeconfig_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "missing"
+    done = waymesh("status", KUBECONFIG=str(path), KUBERNETES_SERVICE_HOST="", XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 1
+    reason = f"there is no kubeconfig {path}; for routers on this machine: waymesh up"
+    assert done.stderr == f"waymesh: cannot find a cluster: {reason}\n"
+
+
 class Full(io.StringIO):
     """A file on a full disk."""
 
