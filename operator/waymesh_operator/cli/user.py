@@ -18,6 +18,7 @@ import yaml
 from waymesh_amqp.credentials import SCRAM_MECHANISMS, prepared
 from waymesh_amqp.users import make_line
 from waymesh_operator.errors import WaymeshError
+from waymesh_schema.text import one_line
 
 DEFAULT_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -115,7 +116,7 @@ def _run_remove(name: str, file: Path) -> int:
 def _run_list(file: Path) -> int:
     """Print a line for each user: the name, and how the password is stored. Raises OSError."""
     for name, schemes in sorted(_users(file).items()):
-        print(f"{name}  {' '.join(schemes)}")
+        print(f"{one_line(name)}  {' '.join(schemes)}")
     return 0
 
 

@@ -65,12 +65,20 @@ def _policy(filenames: Sequence[str]) -> Policy:
         return parse_policy(values, vhosts, PatternTree[str], known.addresses)
 
 
+def _numeric_address(text: str) -> str:
+    """The address in its usual form; raises ArgumentTypeError."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a numeric address, not {text!r}") from None
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="waymesh policy check")
+    parser = argparse.ArgumentParser(prog="waymesh policy check", usage="%(prog)s [OPTIONS]")
     parser.add_argument("--filename", action="append", required=True)
     for name in ("user", "hostname", "attach"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--host", required=True, type=lambda text: str(ip_address(text)), metavar="ADDRESS")
+    parser.add_argument("--host", required=True, type=_numeric_address, metavar="ADDRESS")
     parser.add_argument("--policy-vhost", default="")
     parser.add_argument("--token-group", action="append", default=[])
     parser.add_argument("--direction", choices=("in", "out"), required=True)

@@ -72,13 +72,13 @@ def test_file_is_made_and_only_the_user_changes(tmp_path: Path) -> None:
 
 def test_users_are_listed_and_removed(tmp_path: Path) -> None:
     file = tmp_path / "mesh.users"
-    file.write_bytes(b"# alice:{plain}x\nbob:{plain}x\ncarol:{md5}x\n\xff broken\n")
+    file.write_bytes(b"# alice:{plain}x\nbob:{plain}x\ncarol:{md5}x\nd\x1b[2J:{plain}x\n\xff broken\n")
     user("alice", "-f", str(file))
     assert user("--list", "-f", str(file)).stdout == (
-        "alice  SCRAM-SHA-512 SCRAM-SHA-256\nbob  plain\ncarol  unusable\n"
+        "alice  SCRAM-SHA-512 SCRAM-SHA-256\nbob  plain\ncarol  unusable\nd\\x1b[2J  plain\n"
     )
     assert user("alice", "--remove", "-f", str(file)).stdout == f"{file}: user alice removed\n"
-    assert file.read_bytes() == b"# alice:{plain}x\nbob:{plain}x\ncarol:{md5}x\n\xff broken\n"
+    assert file.read_bytes() == b"# alice:{plain}x\nbob:{plain}x\ncarol:{md5}x\nd\x1b[2J:{plain}x\n\xff broken\n"
 
 
 def test_secret_with_keys_is_what_the_operator_takes() -> None:
