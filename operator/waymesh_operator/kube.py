@@ -167,7 +167,7 @@ async def find_cluster(kubeconfig: str | None = None, context: str | None = None
             load_incluster_config(client_configuration=configuration)
             return Cluster(configuration, NAMESPACE_FILE.read_text(encoding="ascii").strip(), inside)
         file = kubeconfig or os.environ.get("KUBECONFIG") or KUBE_CONFIG_DEFAULT_LOCATION
-        if not any(Path(one).expanduser().is_file() for one in file.split(os.pathsep)):
+        if not any(Path(one).expanduser().exists() for one in file.split(os.pathsep)):
             raise ConfigException(f"there is no kubeconfig {file}")
         loader = await load_kube_config(file, context, configuration, persist_config=False)
         return Cluster(configuration, loader.current_context["context"].get("namespace") or "default", inside)
