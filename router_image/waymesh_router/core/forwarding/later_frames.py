@@ -120,5 +120,5 @@ class LaterFrames:
                 self.settlement.sender_settled(q.delivery, b"")
         if q.unstarted == 0:
             self.sender.return_credit(q)
-        elif q.to_routers == 0 if q.branches is not None else q.address.consumers:
+        elif q.to_routers == 0 and (q.branches is not None or q.address.consumers):
             self.sender.return_early(q)

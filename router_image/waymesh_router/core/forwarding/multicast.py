@@ -89,19 +89,20 @@ class Multicast:
         If all are too slow, it is dropped as a whole, and counted at the link of its sender.
         """
         out: RouterLink
+        room: list[Any] = []
         slow: list[Any] = []
         for e in outs:
             out = e
             if out.kind != DATA and self.enough_wait(out, lk):
                 slow.append(out)
-        if not slow:
-            return outs
-        if len(slow) < len(outs):
+            else:
+                room.append(out)
+        if room:
             for e in slow:
                 out = e
                 out.dropped_presettled += 1
                 self.settlement.counters.dropped_presettled += 1
-        return [out for out in outs if out not in slow]
+        return room
 
     def enough_wait(self, out: RouterLink, lk: RouterLink) -> cython.bint:
         """Whether so many copies wait for this consumer that a pre-settled one is dropped."""
