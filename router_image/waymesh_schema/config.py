@@ -88,7 +88,7 @@ def parse_conf(text: str, filename: str) -> list[ConfigEntry]:
 def parse_json(text: str, filename: str) -> list[ConfigEntry]:
     """The same of the text of a JSON file, a list of `[entityName, {attributes}]`; raises ConfigError."""
     reader = _Reader()
-    reader.take(_json_sections(text, filename, reader.problems), filename)
+    reader.take(json_sections(text, filename, reader.problems), filename)
     return reader.complete(filename)
 
 
@@ -101,7 +101,7 @@ class _Reader:
 
     def read(self, filename: str) -> None:
         """Take the entities of a file."""
-        sections = _json_sections if filename.removesuffix(".gz").endswith(".json") else conf_syntax.parse
+        sections = json_sections if filename.removesuffix(".gz").endswith(".json") else conf_syntax.parse
         try:
             text = _read(filename)
         except ConfigError as error:
@@ -131,7 +131,7 @@ class _Reader:
             return
         for path in paths:
             try:
-                sections = _json_sections(_read(path), path, self.problems)
+                sections = json_sections(_read(path), path, self.problems)
             except ConfigError as error:
                 self.problems += error.problems
                 continue
@@ -171,7 +171,7 @@ def _uncompressed(filename: str, data: bytes) -> bytes:
         raise ConfigError.at(filename, 0, f"is not a gzip file: {error}") from None
 
 
-def _json_sections(text: str, filename: str, problems: list[Problem]) -> list[Section]:
+def json_sections(text: str, filename: str, problems: list[Problem]) -> list[Section]:
     """The sections of the text. Errors are appended to `problems`."""
     lines = text.removeprefix("\ufeff").split("\n")
     bare = "\n".join("" if line.lstrip().startswith("#") else line for line in lines)

@@ -10,7 +10,8 @@ from typing import Any
 
 from waymesh_operator.errors import ManifestError, Problem, WaymeshError
 from waymesh_operator.resources.manifests import Document, parse_text
-from waymesh_schema import conf_syntax, json_text
+from waymesh_schema import conf_syntax
+from waymesh_schema.config import json_sections
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import ConfigError, SchemaError
 from waymesh_schema.errors import Problem as ConfigProblem
@@ -81,10 +82,9 @@ def read_source(text: str, filename: str) -> list[Source]:
     the format of qdrouterd.conf. Raises WaymeshError."""
     if filename.endswith((".yaml", ".yml")):
         return _interconnects(text, filename)
-    if filename.endswith(".json"):
-        return [_source(_json_sections(text, filename), filename)]
     problems: list[ConfigProblem] = []
-    sections = conf_syntax.parse(text, filename, problems)
+    parse = json_sections if filename.endswith(".json") else conf_syntax.parse
+    sections = parse(text, filename, problems)
     if problems:
         raise WaymeshError(str(ConfigError(*problems)))
     return [_source(sections, filename)]
@@ -102,22 +102,6 @@ def _present(section: conf_syntax.Section, filename: str) -> conf_syntax.Section
         return counterpart(section)[0]
     except SchemaError as error:
         raise WaymeshError(f"{filename}:{section.line}: {error}") from None
-
-
-def _json_sections(text: str, filename: str) -> list[conf_syntax.Section]:
-    lines = text.removeprefix("\ufeff").split("\n")
-    bare = "\n".join("" if line.lstrip().startswith("#") else line for line in lines)
-    found = []
-    try:
-        for line, element in json_text.elements(bare):
-            match element:
-                case [str(name), dict(attributes)]:
-                    found.append(conf_syntax.Section(name, line, attributes))
-                case _:
-                    raise WaymeshError(f"{filename}:{line}: expected `[entityName, {{attributes}}]`")
-    except json_text.JsonError as error:
-        raise WaymeshError(f"{filename}:{error.line}: {error.reason}") from None
-    return found
 
 
 def _entity(name: str, attributes: Mapping[str, Any], place: str) -> Entity:
