@@ -17,6 +17,8 @@ from waymesh_operator.resources.router_link import RouterLink
 from .names import USERS_NAME, credential_file, link_file, listener_file
 
 SecretData = Mapping[str, bytes]
+Secrets = Mapping[str, SecretData | None]
+"""Data of Secrets by name; None for a Secret that does not exist."""
 
 
 def broker_files(broker: Broker, auth: SecretData, authorities: SecretData) -> dict[str, bytes]:
@@ -48,7 +50,7 @@ def listener_keys(listener: Listener) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield listener.authorities, ("ca.crt", "ca.crl") if listener.revocation else ("ca.crt",)
 
 
-def listener_files(listener: Listener, secrets: Mapping[str, SecretData | None]) -> dict[str, bytes]:
+def listener_files(listener: Listener, secrets: Secrets) -> dict[str, bytes]:
     """Return the files that a listener's sslProfile refers to, from Secrets that have all of them."""
     return {
         listener_file(listener.name, key): (secrets[name] or {})[key]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
 from waymesh_operator.resources.router_link import RouterLink, read_token
@@ -13,12 +12,9 @@ from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create
 
 from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities, router_link_entities
-from .credentials import SecretData
+from .credentials import Secrets
 from .names import CREDENTIALS, STANDING_TYPES, Entity
 from .policies import vhost_entity
-
-Secrets = Mapping[str, SecretData | None]
-"""Data of Secrets by name; None for a Secret that does not exist."""
 
 
 def entities_of(resource: Dependent, secrets: Secrets, credentials: str = CREDENTIALS) -> tuple[Entity, ...]:

@@ -13,8 +13,8 @@ from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
 from .builders import autolink_entities, linkroute_entities
-from .credentials import broker_files, link_files
-from .entities import Secrets, entities_of, refusal
+from .credentials import Secrets, broker_files, link_files
+from .entities import entities_of, refusal
 from .names import CREDENTIALS, Entity
 from .policies import closed_vhost
 from .verdicts import Verdicts

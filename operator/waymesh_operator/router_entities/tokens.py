@@ -10,8 +10,7 @@ from typing import Any
 from waymesh_operator.resources.router import Ref, Router, TokenProfile
 
 from .builders import digest
-from .credentials import SecretData
-from .entities import Secrets
+from .credentials import SecretData, Secrets
 from .names import CREDENTIALS, SERVICE_ACCOUNT_KEYS, TOKEN_PROFILE, Entity, entity_name, token_file
 from .verdicts import GOOD, Verdict, judge_keys
 
@@ -80,7 +79,7 @@ def token_secrets(router: Router) -> set[str]:
     return {name for profile in router.token_profiles for name, _ in _wanted(profile)}
 
 
-def token_files(router: Router, secrets: Mapping[str, SecretData | None], cluster: ServiceAccountKeys) -> SecretData:
+def token_files(router: Router, secrets: Secrets, cluster: ServiceAccountKeys) -> SecretData:
     """Return the files that the entities name, as far as they exist."""
     found = {}
     for profile in router.token_profiles:

@@ -26,8 +26,8 @@ from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
-from .credentials import LINK_PARTS, SecretData, broker_files, link_files, listener_keys, unusable_users
-from .entities import Secrets, entities_of, refusal
+from .credentials import LINK_PARTS, SecretData, Secrets, broker_files, link_files, listener_keys, unusable_users
+from .entities import entities_of, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
     """Return the verdict on every resource except the Router."""
     verdicts: Verdicts = {}
     for broker in resources.brokers:
-        verdicts["Broker", broker.ref] = _readable(broker, _broker(broker, resources.router, secrets), secrets)
+        verdicts["Broker", broker.ref] = _unless_refused(broker, _broker(broker, resources.router, secrets), secrets)
     for link in resources.router_links:
-        verdicts["RouterLink", link.ref] = _readable(link, _router_link(link, resources.router, secrets), secrets)
+        verdicts["RouterLink", link.ref] = _unless_refused(link, _router_link(link, resources.router, secrets), secrets)
     _refuse_large_files(resources, secrets, verdicts)
     unclaimed = unclaimed_names(resources.vhost_policies)
     for kind, ref, winner in _conflicts(resources):
@@ -85,11 +85,11 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
         if (kind, resource.ref) not in verdicts:
             broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
             verdict = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
-            verdicts[kind, resource.ref] = _readable(resource, verdict, secrets)
+            verdicts[kind, resource.ref] = _unless_refused(resource, verdict, secrets)
     return verdicts
 
 
-def _readable(resource: Dependent, verdict: Verdict, secrets: Secrets) -> Verdict:
+def _unless_refused(resource: Dependent, verdict: Verdict, secrets: Secrets) -> Verdict:
     """Return the verdict, or another one if it is good but routers would refuse an entity of the resource. Then running
     routers keep what they have, which an older image may have accepted, except that a vhost is closed on all routers.
     """
