@@ -104,8 +104,10 @@ def edges_known(router: RouterProcess, reserve: bool = False) -> int:
 
 def measure_memory(folder: Path, edges: int) -> None:
     """Resident memory of an interior router before and after so many edge routers have joined, and with clients."""
-    with EdgeMesh(folder, 1, []) as mesh:
-        interior = mesh.interiors[0]
+    mesh = EdgeMesh(folder, 1, [])
+    (interior,) = mesh.interiors
+    interior.within = ()
+    with mesh:
         edges_known(interior)
         before = interior.resident_bytes()
         fleet = Fleet(edges, mesh.doors)
@@ -154,7 +156,7 @@ def measure_start(folder: Path, times: int) -> None:
             empty.append(_seconds("pass"))
             imports.append(_seconds("import waymesh_router.runtime.running"))
             port = free_port()
-            edge = RouterProcess(folder, f"S{number}", edge_config(f"S{number}", port, mesh.doors), [port])
+            edge = RouterProcess(folder, f"S{number}", edge_config(f"S{number}", port, mesh.doors), [port], within=())
             with Load([], mesh.interiors[0].port) as load:
                 load.run(0.5)
                 before = time.monotonic()

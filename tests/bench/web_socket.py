@@ -36,7 +36,7 @@ def main() -> None:
     program = programs.rhea()
     with tempfile.TemporaryDirectory() as folder:
         listener = section("listener", name="web", host="127.0.0.1", port=port, http=True)
-        router = standalone(Path(folder), extra=listener).start()
+        router = standalone(Path(folder), extra=listener, within=()).start()
         try:
             print("| message | TCP, µs | WebSocket, µs | ratio |\n|---|--:|--:|--:|")
             for name, size, count in SCENARIOS:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.shared import ADDRESSES
-from tests.kit.fixtures import show_log
+from tests.kit.fixtures import show_log, within
 from tests.kit.mesh import Mesh
 from tests.kit.process import RouterProcess
 
@@ -58,6 +58,8 @@ class SharedRouters:
             mesh = self._meshes[count, topology] = Mesh(
                 self._folders.mktemp(f"{topology}{count}"), count, topology, ADDRESSES
             )
+            for router in mesh.routers:
+                router.within = within(request)
             mesh.start()
         for router in mesh.routers:
             assert router.alive(), f"a test before this one ended router {router.name}\n{router.log_tail()}"

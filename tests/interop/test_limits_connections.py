@@ -259,6 +259,7 @@ def test_flood_of_http_connections_does_not_keep_probes_out(
 
 
 # ---- coming and going
+@pytest.mark.by_exec
 def test_connections_that_come_and_go_leave_nothing_behind(router: RouterProcess) -> None:
     def churn(count: int) -> None:
         for _ in range(count):

@@ -29,7 +29,7 @@ from waymesh_amqp.performatives import (
 from waymesh_amqp.types import Raw, Symbol, encode
 from waymesh_client.management import ManagementClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.by_exec]
 
 MIB = 1 << 20
 WINDOW = 1_000_000

@@ -123,6 +123,7 @@ def test_requests_of_very_many_values_are_refused_and_long_lists_of_addresses_ar
         assert [row["hostname"] for row in client.query("vhost", ["hostname"])] == ["large"]
 
 
+@pytest.mark.by_exec
 def test_requests_that_never_end_are_kept_up_to_the_budget_of_their_connection(guarded: RouterProcess) -> None:
     with bounded(guarded, 12), RawClient(guarded.port) as raw:
         raw.open()
@@ -137,6 +138,7 @@ def test_requests_that_never_end_are_kept_up_to_the_budget_of_their_connection(g
 
 
 @pytest.mark.parametrize("entity", ["router", "router.link"], ids=["short", "long"])
+@pytest.mark.by_exec
 def test_replies_that_nobody_reads_are_dropped_beyond_a_part_of_the_budget(
     guarded: RouterProcess, entity: str
 ) -> None:

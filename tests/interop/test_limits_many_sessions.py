@@ -17,7 +17,7 @@ from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_client.management import ManagementClient
 
-pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.by_exec]
 
 MIB = 1 << 20
 LIMIT = 160 * MIB

@@ -19,7 +19,7 @@ from waymesh_amqp.performatives import Attach, Begin, Detach, Flow, Terminus
 from waymesh_client.management import ManagementClient
 from waymesh_operator.cli.main import run_command
 
-pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.by_exec]
 
 
 class Managed:

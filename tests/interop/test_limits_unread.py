@@ -17,7 +17,7 @@ from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Attach, Detach, Terminus, encode_frame
 
-pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.by_exec]
 
 MIB = 1 << 20
 ADDRESS = "a" * 8000

@@ -19,7 +19,7 @@ from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Disposition
 
-pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.by_exec]
 
 MEBIBYTE = 1024 * 1024
 GROWTH = 10 * MEBIBYTE

@@ -16,7 +16,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 
-pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.by_exec]
 
 COUNT = 1000
 

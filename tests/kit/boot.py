@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.kit.bound import bound
-from tests.kit.process import RouterProcess, command
+from tests.kit.process import RouterProcess
 
 Entities = Sequence[Sequence[Any]]
 
@@ -34,11 +32,3 @@ class BootedRouter(RouterProcess):
         super().__init__(folder, name, "", ports)
         shared, own = entities
         self.arguments = write_boot_files(folder, {"shared.json.gz": shared, f"{name}.json": own})
-
-    def launch(self) -> None:
-        """Start the process and return at once; `wait_listening` follows."""
-        assert self._process is None, f"router {self.name} is running"
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                bound([*command(), *self.arguments]), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )

@@ -32,13 +32,18 @@ def show_log(node: pytest.Item, router: RouterProcess) -> None:
     node.stash.setdefault(_KEY, []).append(router)
 
 
+def within(request: pytest.FixtureRequest) -> tuple[str, ...] | None:
+    """How RouterProcess is to start routers of this test: by exec if it has the mark `by_exec`, else by fork."""
+    return None if request.node.get_closest_marker("by_exec") is None else ()
+
+
 @pytest.fixture
 def start_router(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartRouter]:
     """Start standalone routers: `start_router(name="A", extra="…")`. They are stopped at the end."""
     routers: list[RouterProcess] = request.node.stash.setdefault(_KEY, [])
 
     def start(name: str = "A", extra: str = "") -> RouterProcess:
-        router = standalone(tmp_path, name, extra)
+        router = standalone(tmp_path, name, extra, within(request))
         routers.append(router)
         return router.start()
 
@@ -54,6 +59,8 @@ def start_mesh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start
 
     def start(count: int, topology: str | Edges = "line", extra: str = "", costs: dict[str, int] | None = None) -> Mesh:
         mesh = Mesh(tmp_path, count, topology, extra, costs)
+        for router in mesh.routers:
+            router.within = within(request)
         routers.extend(mesh.routers)
         return mesh.start()
 

@@ -1,4 +1,7 @@
-"""Router processes: started from a configuration text, waited for, stopped, killed; failed tests show their logs."""
+"""Router processes: started from a configuration text, waited for, stopped, killed; failed tests show their logs.
+
+They are started by fork (`kit/forked.py`), but for tests about the process itself: its options, signals and memory.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.kit.bound import bound
+from tests.kit.forked import Forked, start_forked
 from tests.kit.ports import free_port
 
 START_S = 120.0
 STOP_S = 60.0
 LOG_TAIL_BYTES = 6000
+BY_EXEC = "a test of the memory needs the mark by_exec, which starts routers by exec"
 
 
 def command() -> list[str]:
@@ -29,17 +34,18 @@ class RouterProcess:
     """One router. Its configuration and log lie in `folder` as `<name>.conf` and `<name>.log`."""
 
     def __init__(
-        self, folder: Path, name: str, config: str, ports: Iterable[int], within: Sequence[str] = ()
+        self, folder: Path, name: str, config: str, ports: Iterable[int], within: Sequence[str] | None = None
     ) -> None:
         """`ports`: what must accept before the router counts as started; the first is the one for clients. `within`:
-        words before its command, which they replace themselves by."""
+        words before its command, which they replace themselves by; even without any it is started by exec then."""
         self.name = name
         self.ports = list(ports)
         self.config_path = folder / f"{name}.conf"
         self.log_path = folder / f"{name}.log"
         self.config_path.write_text(config, encoding="utf-8")
-        self._within = within
-        self._process: subprocess.Popen[bytes] | None = None
+        self.arguments = ["-c", str(self.config_path)]
+        self.within = within
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def port(self) -> int:
@@ -66,12 +72,11 @@ class RouterProcess:
         """Start the process and return at once; `wait_listening` follows."""
         assert self._process is None, f"router {self.name} is running"
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                bound([*self._within, *command(), "-c", str(self.config_path)]),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            if self.within is None:
+                self._process = start_forked(self.arguments, log)
+            else:
+                line = bound([*self.within, *command(), *self.arguments])
+                self._process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def start(self) -> RouterProcess:
         """Start the process and wait until all its ports accept."""
@@ -132,12 +137,14 @@ class RouterProcess:
         return f"---- log of router {self.name}\n{self.log[-LOG_TAIL_BYTES:]}"
 
     def resident_bytes(self) -> int:
-        """Memory of the process (resident set)."""
+        """Memory of the process (resident set), which must be started by exec: others share pages."""
+        assert self.within is not None, BY_EXEC
         pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def peak_bytes(self) -> int:
-        """The largest resident set so far."""
+        """The largest resident set so far, likewise."""
+        assert self.within is not None, BY_EXEC
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) << 10
 
@@ -147,11 +154,15 @@ class RouterProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def standalone(folder: Path, name: str = "A", extra: str = "") -> RouterProcess:
-    """A standalone router with one listener, not started; `extra` is appended to its configuration."""
+def standalone(
+    folder: Path, name: str = "A", extra: str = "", within: Sequence[str] | None = None
+) -> RouterProcess:
+    """A standalone router with one listener, not started; `extra` is appended to its configuration. `within`: as for
+    RouterProcess."""
     port = free_port()
     listener = section("listener", host="127.0.0.1", port=port, managementFiles=True)
-    return RouterProcess(folder, name, section("router", id=name, mode="standalone") + listener + extra, [port])
+    text = section("router", id=name, mode="standalone") + listener + extra
+    return RouterProcess(folder, name, text, [port], within)
 
 
 def section(entity: str, **attributes: object) -> str:

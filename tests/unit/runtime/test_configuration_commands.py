@@ -336,8 +336,8 @@ def test_the_dump_of_a_router_is_its_configuration(tmp_path: Path, capsys: pytes
     ]
     text = json.dumps(rows)
     router = RouterProcess(tmp_path, "A", "", [port])
-    router.config_path = tmp_path / "A.json"
-    router.config_path.write_text(text, encoding="utf-8")
+    (tmp_path / "A.json").write_text(text, encoding="utf-8")
+    router.arguments = ["-c", str(tmp_path / "A.json")]
     router.start()
     try:
         code, out, errors = run(capsys, "--dump", "--url", router.url)

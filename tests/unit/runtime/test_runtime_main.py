@@ -94,6 +94,7 @@ def test_port_taken(tmp_path: Path) -> None:
         assert probe.connect_ex(("127.0.0.1", first)) != 0
 
 
+@pytest.mark.by_exec
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
     with Client(router.url) as client:
@@ -104,6 +105,7 @@ def test_orderly_stop(router: RouterProcess, number: signal.Signals) -> None:
     assert router.stop() == 0
 
 
+@pytest.mark.by_exec
 def test_descriptors_for_thousands_of_connections_are_prepared(router: RouterProcess) -> None:
     """With threads, enlarging the table later would block the loop: the kernel waits until no core uses the old one."""
     state = Path(f"/proc/{router.pid}/status").read_text(encoding="utf-8")
@@ -112,6 +114,7 @@ def test_descriptors_for_thousands_of_connections_are_prepared(router: RouterPro
     assert size >= min(hard, DESCRIPTORS)
 
 
+@pytest.mark.by_exec
 def test_second_signal_stops_at_once(router: RouterProcess) -> None:
     """A peer that never answers delays an orderly stop, but not a second signal."""
     with RawClient(router.port) as silent:
@@ -146,7 +149,7 @@ def test_users_are_read_again_on_sighup(start_router: StartRouter, tmp_path: Pat
     text = section("router", id="A", saslConfigDir=tmp_path, saslConfigName="test")
     text += section("listener", host="127.0.0.1", port=port, saslMechanisms="PLAIN", allowInsecurePlain=True,
                     authenticatePeer=True)  # fmt: skip
-    router = RouterProcess(tmp_path, "A", text, [port])
+    router = RouterProcess(tmp_path, "A", text, [port], within=())
     router.start()
     try:
         assert login(router, "old")
@@ -178,7 +181,7 @@ def test_amqps_with_proton(tmp_path: Path) -> None:
     port = free_port()
     text = section("sslProfile", name="p", certFile=pair.cert, privateKeyFile=pair.key)
     text += section("listener", host="127.0.0.1", port=port, sslProfile="p", requireSsl=True)
-    router = RouterProcess(tmp_path, "A", section("router", id="A") + text, [port])
+    router = RouterProcess(tmp_path, "A", section("router", id="A") + text, [port], within=())
     router.start()
     try:
         domain = SSLDomain(SSLDomain.MODE_CLIENT)
