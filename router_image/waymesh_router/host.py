@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_amqp.connection import Connection
-from waymesh_router.certificate_expiry import Validity
-from waymesh_router.events import Event
-from waymesh_router.failover import Target
+from waymesh_router.events.event import Event
+from waymesh_router.peers.certificate import Validity
+from waymesh_router.peers.failover import Target
 from waymesh_router.telemetry.exporter import Exporter
 
 if TYPE_CHECKING:

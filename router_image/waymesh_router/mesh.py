@@ -18,8 +18,8 @@ from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Node, RouterConnection
-from waymesh_router.events import Event, about, short
-from waymesh_router.mesh_log import MeshLog
+from waymesh_router.events.event import Event, about, short
+from waymesh_router.log.mesh_log import MeshLog
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_schema.events import LogEvent

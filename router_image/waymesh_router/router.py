@@ -9,11 +9,17 @@ from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import SaslClient
-from waymesh_router.admission import Admission
 from waymesh_router.boot import configure, names_to_look_up
-from waymesh_router.client_access import ClientAccess, no_policy
-from waymesh_router.client_share import ClientShare
-from waymesh_router.connector_state import ConnectorState, status_of
+from waymesh_router.certificates.own import OwnCertificates
+from waymesh_router.clients.access import ClientAccess, no_policy
+from waymesh_router.clients.admission import Admission
+from waymesh_router.clients.drain import DRAINING, NONE, Drain
+from waymesh_router.clients.login_expiry import LoginExpiry
+from waymesh_router.clients.logins import Logins
+from waymesh_router.clients.readiness import Readiness
+from waymesh_router.clients.share import ClientShare
+from waymesh_router.connections.connector_state import ConnectorState, status_of
+from waymesh_router.connections.transports import new_connection, settings_of
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.reserved import ReservedAddresses
@@ -25,28 +31,28 @@ from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import is_expensive_to_count
-from waymesh_router.drain import DRAINING, NONE, Drain
-from waymesh_router.event_log import EventLog
-from waymesh_router.failover import server_list, targets_of
 from waymesh_router.host import Host
-from waymesh_router.login_expiry import LoginExpiry
-from waymesh_router.logins import Logins
+from waymesh_router.log.event_log import EventLog
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.errors import conflict
 from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.rights import Rights
 from waymesh_router.management.service import ManagementService
 from waymesh_router.mesh import Mesh
-from waymesh_router.own_certificates import OwnCertificates
-from waymesh_router.peer import Peer
-from waymesh_router.peers import check_connector, check_listener, check_unused, connector_warnings, mechanisms_of
-from waymesh_router.readiness import Readiness
+from waymesh_router.peers.failover import server_list, targets_of
+from waymesh_router.peers.mechanisms import (
+    check_connector,
+    check_listener,
+    check_unused,
+    connector_warnings,
+    mechanisms_of,
+)
+from waymesh_router.peers.peer import Peer
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector
-from waymesh_router.telemetry_export import TelemetryExport
+from waymesh_router.telemetry.export import TelemetryExport
 from waymesh_router.ticks import Part, Ticks, end_links
-from waymesh_router.transports import new_connection, settings_of
 from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25

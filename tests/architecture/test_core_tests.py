@@ -22,6 +22,7 @@ WITHOUT = {
     "context": "values without logic",
     "control_plane_hooks": "calls that do nothing until a control plane takes their place",
     "core": "joins the parts: every test that drives a core by frames tests it",
+    "memory_levels": "values without logic",
     "telemetry_hooks": "calls that do nothing until telemetry takes their place",
 }
 """Modules without a test file of their own, and why."""

@@ -19,7 +19,7 @@ from waymesh_amqp.performatives import ErrorInfo, SaslMechanisms, SaslOutcome, e
 from waymesh_amqp.types import Symbol
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
-from waymesh_router.failover import server_list, targets_of
+from waymesh_router.peers.failover import server_list, targets_of
 
 StartRouter = Callable[..., RouterProcess]
 

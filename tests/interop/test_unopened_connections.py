@@ -17,7 +17,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from waymesh_router.line_limit import MAX_LINES
+from waymesh_router.events.line_limit import MAX_LINES
 from waymesh_router.runtime.opening import REASON
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]

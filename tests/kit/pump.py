@@ -15,10 +15,10 @@ from tests.kit.frames import Seen, read_frames
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router import peer
 from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
+from waymesh_router.peers import peer
 
 CHUNKS = (1, 2, 3, 7, 64, 1000, 10000)
 

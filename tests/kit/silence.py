@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 
 
 def silent(level: str, text: str, event: Event | None = None, /) -> None:

@@ -17,7 +17,7 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.performatives import Close, SaslChallenge, SaslInit, SaslMechanisms, SaslResponse, encode_frame
 from waymesh_amqp.sasl import SERVER_MECHANISMS, SaslServer
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.login_expiry import LoginExpiry
+from waymesh_router.clients.login_expiry import LoginExpiry
 
 RIGHT = "a" * MAX_TOKEN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
-from waymesh_router.events import Log
+from waymesh_router.events.event import Log
 
 
 class Context:

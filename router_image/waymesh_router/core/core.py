@@ -46,7 +46,7 @@ from waymesh_router.core.links.registry import LinkRegistry
 from waymesh_router.core.model import RouterConnection, RouterLink
 from waymesh_router.core.settlement.interruptions import Interruptions
 from waymesh_router.core.settlement.settlement import Settlement
-from waymesh_router.events import Log
+from waymesh_router.events.event import Log
 
 if TYPE_CHECKING:
     import cython

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.annotations import Annotations
     from waymesh_router.core.forwarding.section_order import SectionOrder
     from waymesh_router.core.link_routing.candidates import UpstreamLink
-    from waymesh_router.peer import Peer
+    from waymesh_router.peers.peer import Peer
 
 MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
 """A `PendingQueue` is compacted when more than this number of items, and more than half of them, have left."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
-from waymesh_router.events import MAX_CHARACTERS, Event
+from waymesh_router.events.event import MAX_CHARACTERS, Event
 from waymesh_router.management.request import Request
 from waymesh_router.management.view import CoreView
 from waymesh_schema.events import LogEvent

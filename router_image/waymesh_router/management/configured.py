@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from waymesh_router.failover import server_list
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
 from waymesh_router.management.connection_link_routes import connection_link_routes
 from waymesh_router.management.errors import bad_request, conflict
@@ -13,6 +12,7 @@ from waymesh_router.management.exchanges import exchanges
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RecordsView, RouterView
+from waymesh_router.peers.failover import server_list
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.loglevels import LOG_MODULES
 from waymesh_schema.validate import validate_create

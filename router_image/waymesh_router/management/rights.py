@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.message import Message, encode_message
-from waymesh_router import events
 from waymesh_router.core.addresses.keys import own_management
 from waymesh_router.core.kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MANAGEMENT, WRITE_MANAGEMENT
-from waymesh_router.events import Event, ModuleLog
+from waymesh_router.events import event as events
+from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.management.errors import bad_request, forbidden
 from waymesh_router.management.request import READ_OPERATIONS, TENANT_OPERATIONS, Request
 from waymesh_schema.events import LogEvent

@@ -10,7 +10,7 @@ from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, encode_message
 from waymesh_router.core.kinds import ENDPOINT
 from waymesh_router.core.tenants import reply_in_space
-from waymesh_router.events import Event, ModuleLog, about
+from waymesh_router.events.event import Event, ModuleLog, about
 from waymesh_router.management.agent import Agent, failed
 from waymesh_router.management.errors import (
     BAD_REQUEST,

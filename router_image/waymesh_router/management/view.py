@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from waymesh_router.certificate_expiry import Validity
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.context import Context
@@ -16,8 +15,9 @@ from waymesh_router.core.forwarding.budget import Budget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
-from waymesh_router.events import Log
+from waymesh_router.events.event import Log
 from waymesh_router.management.look_ups import KnownNames
+from waymesh_router.peers.certificate import Validity
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.routing.engine import RoutingEngine
 

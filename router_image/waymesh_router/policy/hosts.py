@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from waymesh_router.numeric_address import Address, numeric_address
+from waymesh_router.peers.numeric_address import Address, numeric_address
 
 Resolve = Callable[[str], Iterable[str]]
 """Numeric addresses of a host name; raises ValueError if they cannot be found. The caller does the I/O."""

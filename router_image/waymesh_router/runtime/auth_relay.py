@@ -21,6 +21,7 @@ from waymesh_amqp.performatives import (
 from waymesh_amqp.relayed import RelayedClientExchange, RelayedServerExchange
 from waymesh_amqp.sasl import OK
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_router.clients.service_identity import IdentityError, identity_of
 from waymesh_router.runtime.addresses import SocketAddress
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer
 from waymesh_router.runtime.dialing import DialAttempt
@@ -28,7 +29,6 @@ from waymesh_router.runtime.endpoint_tls import ConnectorTls
 from waymesh_router.runtime.loop import EPOLLIN, Loop, Timer
 from waymesh_router.runtime.tls_io import connection_io
 from waymesh_router.runtime.tls_socket import Transport
-from waymesh_router.service_identity import IdentityError, identity_of
 
 CLOSE_S = 2.0
 """Time for the service to answer the close."""

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.logins import service_host
+from waymesh_router.clients.logins import service_host
+from waymesh_router.connections.transports import HANDSHAKE_S
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, port_number, resolve
 from waymesh_router.runtime.auth_relay import Relay, Resume
 from waymesh_router.runtime.connection_io import ReceiveBuffer
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.transports import HANDSHAKE_S
 
 if TYPE_CHECKING:
     from waymesh_amqp.relayed import Service

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_router.runtime.addresses import port_number

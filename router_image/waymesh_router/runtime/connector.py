@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from waymesh_router.retries import Retries
+from waymesh_router.connections.retries import Retries
 from waymesh_router.runtime.addresses import SocketAddress, family, numeric_address, peer_text, port_number, resolve
 from waymesh_router.runtime.dialing import DialAttempt
 from waymesh_router.runtime.endpoint_tls import ConnectorTls

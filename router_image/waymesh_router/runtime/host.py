@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.states import START
 from waymesh_router.core.hang_up import hang_up
-from waymesh_router.events import Event, at
-from waymesh_router.peer import Peer
+from waymesh_router.events.event import Event, at
+from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime.auth_services import AuthServices
 from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs, flush_all
 from waymesh_router.runtime.connector import Connector

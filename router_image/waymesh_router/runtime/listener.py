@@ -8,7 +8,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from waymesh_router.events import Event, ModuleLog, at
+from waymesh_router.connections.transports import handshake_timeout_s
+from waymesh_router.events.event import Event, ModuleLog, at
 from waymesh_router.runtime.addresses import open_listening, peer_text
 from waymesh_router.runtime.endpoint_tls import WITHOUT_TLS, ListenerTls
 from waymesh_router.runtime.loop import Loop, Timer
@@ -16,7 +17,6 @@ from waymesh_router.runtime.opening import Opening
 from waymesh_router.runtime.tls import TlsProfile
 from waymesh_router.runtime.tls_io import FirstBytes, FirstMessage, Handshake
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
-from waymesh_router.transports import handshake_timeout_s
 from waymesh_schema.events import LogEvent
 
 ACCEPTS_AT_ONCE = 4

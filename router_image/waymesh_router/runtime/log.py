@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from waymesh_router.events import Event, without_event
-from waymesh_router.line_limit import WINDOW_S, LineLimit
+from waymesh_router.events.event import Event, without_event
+from waymesh_router.events.line_limit import WINDOW_S, LineLimit
 from waymesh_router.runtime.log_rotation import KEPT_FILES, RotatingFile, Rotation, RotationError
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.events import PROVOKED, LogEvent

@@ -9,8 +9,8 @@ from ipaddress import ip_address
 
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.boot import names_to_look_up
+from waymesh_router.clients.link_requests import link_request
 from waymesh_router.core.addresses.patterns import PatternTree
-from waymesh_router.link_requests import link_request
 from waymesh_router.management.look_ups import KnownNames
 from waymesh_router.policy.decide import Request, named_by_client
 from waymesh_router.policy.explain import explain

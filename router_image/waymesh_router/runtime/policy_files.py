@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.boot import names_to_look_up
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 from waymesh_router.management.policy_folder import PolicyFolder, vhosts_of
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.runtime.host_names import numeric_addresses

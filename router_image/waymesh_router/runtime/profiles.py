@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from waymesh_router.certificate_expiry import Validity
-from waymesh_router.events import ModuleLog
+from waymesh_router.events.event import ModuleLog
 from waymesh_router.management.closed_vhosts import OPERATOR_PREFIX
 from waymesh_router.management.identity import make_identity
-from waymesh_router.peers import profiles_used
+from waymesh_router.peers.certificate import Validity
+from waymesh_router.peers.mechanisms import profiles_used
 from waymesh_router.runtime.endpoint_tls import ConnectorTls, ListenerTls
 from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.tls import TlsProfile

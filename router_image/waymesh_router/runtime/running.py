@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from waymesh_router.events import Event
-from waymesh_router.memory_watermark import default_limit
+from waymesh_router.events.event import Event
+from waymesh_router.memory.watermark import default_limit
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, PidFile, prepare_descriptors, switch_user
 from waymesh_router.runtime.host import SocketHost

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waymesh_router.certificate_expiry import Validity
-from waymesh_router.events import Event, ModuleLog
+from waymesh_router.events.event import Event, ModuleLog
+from waymesh_router.peers.certificate import Validity
 from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.revocation import Serial, revoked_serials
 from waymesh_router.runtime.tls_expiry import encoded, validity_of

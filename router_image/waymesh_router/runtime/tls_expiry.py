@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from waymesh_router.certificate_expiry import Validity
+from waymesh_router.peers.certificate import Validity
 from waymesh_router.runtime.der import element, issuer_at, skip
 
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

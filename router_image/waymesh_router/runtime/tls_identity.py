@@ -11,8 +11,8 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waymesh_router.certificate_expiry import PeerCertificate, Validity
-from waymesh_router.peer import Peer
+from waymesh_router.peers.certificate import PeerCertificate, Validity
+from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime.errors import ProfileError
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.events import Event, ModuleLog
+from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.workers import Workers
 from waymesh_schema.events import LogEvent

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.events import Event, ModuleLog
+from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.tls import file_stamp
 from waymesh_schema.events import LogEvent

@@ -15,11 +15,11 @@ from tests.simulation.full.world import Station, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.relayed import Service
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.certificate_expiry import Validity
-from waymesh_router.events import Event
-from waymesh_router.peer import Peer
+from waymesh_router.connections.retries import Retries
+from waymesh_router.events.event import Event
+from waymesh_router.peers.certificate import Validity
+from waymesh_router.peers.peer import Peer
 from waymesh_router.policy.hosts import Addresses
-from waymesh_router.retries import Retries
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_conf
 

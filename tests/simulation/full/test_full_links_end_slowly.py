@@ -11,7 +11,8 @@ import pytest
 
 from tests.simulation.full.chaos import Chaos, Weather
 from tests.simulation.full.test_full_workload import FAIR, STORMS, converged, leave, work
-from waymesh_router import router, ticks, transports
+from waymesh_router import router, ticks
+from waymesh_router.connections import transports
 
 PAUSE_S = 0.003
 

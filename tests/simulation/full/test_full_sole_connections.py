@@ -10,7 +10,7 @@ from tests.simulation.full.containers import Party
 from tests.simulation.full.network import Network
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.types import Symbol, UInt
-from waymesh_router.connection_uniqueness import CAPABILITY, CLOSE_EXISTING, FAILED, POLICY
+from waymesh_router.clients.connection_uniqueness import CAPABILITY, CLOSE_EXISTING, FAILED, POLICY
 
 PORT = 31000
 OFFERING = f"listener {{\nname: jms\nhost: 0.0.0.0\nport: {PORT}\nopenCapabilities: {CAPABILITY}\n}}\n"

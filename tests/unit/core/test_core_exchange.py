@@ -20,7 +20,7 @@ from waymesh_router.core.context import Context
 from waymesh_router.core.exchanges.exchange import MAX_EXCHANGES, Exchange, NextHop
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.kinds import PRESETTLED_WAITING
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from tests.kit.pump import core_hub, core_of
 from waymesh_amqp.performatives import Open
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ConnectionState
+from waymesh_router.connections.transports import new_connection
 from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
-from waymesh_router.peer import Peer
-from waymesh_router.transports import new_connection
+from waymesh_router.peers.peer import Peer
 
 
 def opened(

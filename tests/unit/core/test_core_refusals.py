@@ -14,7 +14,7 @@ from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 from waymesh_schema.events import LogEvent
 
 

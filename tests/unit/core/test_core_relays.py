@@ -14,8 +14,8 @@ from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Attach, Disposition, ErrorInfo, Transfer, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.link_routing.relays import IDLE_S, REFUSALS_TOLD
-from waymesh_router.events import Event
-from waymesh_router.line_limit import WINDOW_S
+from waymesh_router.events.event import Event
+from waymesh_router.events.line_limit import WINDOW_S
 
 
 @pytest.fixture

@@ -30,7 +30,6 @@ from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified
 from waymesh_amqp.performatives import Attach, Terminus, Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router import peers
 from waymesh_router.core.edge.messages import (
     NOT_FOUND,
     OK,
@@ -39,6 +38,7 @@ from waymesh_router.core.edge.messages import (
     encode_heartbeat,
     encode_lookup,
 )
+from waymesh_router.peers import mechanisms
 
 
 @pytest.fixture
@@ -237,10 +237,11 @@ def test_the_memory_of_an_edge_router(hub: Hub) -> None:
 # ---- configuration
 def test_only_interior_routers_have_listeners_for_edge_routers_and_no_router_connects_as_one() -> None:
     attrs = {"name": "edges", "role": "edge", "authenticatePeer": False}
-    peers.check_listener(attrs, "interior")
+    mechanisms.check_listener(attrs, "interior")
     with pytest.raises(ValueError, match="a standalone router does not support role edge"):
-        peers.check_listener(attrs, "standalone")
+        mechanisms.check_listener(attrs, "standalone")
     with pytest.raises(ValueError, match="role edge of a connector"):
-        peers.check_connector(attrs, "interior")
-    assert peers.ANYBODY_IS_TRUSTED in peers.login_warnings(attrs, None, None)
-    assert peers.ANYBODY_IS_TRUSTED not in peers.login_warnings({**attrs, "authenticatePeer": True}, None, None)
+        mechanisms.check_connector(attrs, "interior")
+    assert mechanisms.ANYBODY_IS_TRUSTED in mechanisms.login_warnings(attrs, None, None)
+    attrs["authenticatePeer"] = True
+    assert mechanisms.ANYBODY_IS_TRUSTED not in mechanisms.login_warnings(attrs, None, None)

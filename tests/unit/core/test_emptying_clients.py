@@ -11,9 +11,9 @@ from tests.kit.answering import Container
 from tests.kit.frames import Seen
 from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.performatives import Disposition, Flow, Terminus, Transfer
-from waymesh_router.client_share import AGAIN_S, AT_ONCE, ClientShare
+from waymesh_router.clients.emptying import PROGRESS_S, TIME_LIMIT_S
+from waymesh_router.clients.share import AGAIN_S, AT_ONCE, ClientShare
 from waymesh_router.core.kinds import MULTICAST
-from waymesh_router.emptying import PROGRESS_S, TIME_LIMIT_S
 
 TICK_S = 0.25
 

@@ -14,9 +14,9 @@ from waymesh_amqp.sasl import SaslServer, UserFile, make_line
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
-from waymesh_router.event_log import EventLog
-from waymesh_router.events import Event
-from waymesh_router.peer import Peer
+from waymesh_router.events.event import Event
+from waymesh_router.log.event_log import EventLog
+from waymesh_router.peers.peer import Peer
 
 USERS = UserFile.parse(make_line("alice", "right", "plain"))
 FAILED = ErrorInfo(UNAUTHORIZED_ACCESS, "SASL PLAIN authentication failed")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from waymesh_router.mesh_log import MAX_ITEMS, MeshLog
+from waymesh_router.log.mesh_log import MAX_ITEMS, MeshLog
 from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileFlush, SendAll, SendHello, SendTo
 
 pytestmark = pytest.mark.engine_independent

@@ -13,8 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ATTACHED, OPENED
 from waymesh_amqp.types import Symbol
-from waymesh_router.certificate_expiry import Validity
-from waymesh_router.client_share import ClientShare
+from waymesh_router.clients.share import ClientShare
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
@@ -26,7 +25,8 @@ from waymesh_router.core.model import Address, Node, RouterConnection, RouterLin
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.look_ups import KnownNames, LookUpNeeded
-from waymesh_router.peer import Peer
+from waymesh_router.peers.certificate import Validity
+from waymesh_router.peers.peer import Peer
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.entities import entity_type

@@ -11,7 +11,7 @@ from tests.unit.management.fake_router import NODE, NOW, Bench
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.request import MAX_VALUES, READ_OPERATIONS
 from waymesh_router.management.rights import MAX_FORWARDED_BYTES, Rights

@@ -20,7 +20,7 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router
 from waymesh_operator.router_entities.actions import UpdateEntity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
-from waymesh_router.failover import server_list
+from waymesh_router.peers.failover import server_list
 
 pytestmark = pytest.mark.engine_independent
 

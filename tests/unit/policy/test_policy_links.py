@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Symbol
+from waymesh_router.clients.link_requests import forms_of, link_request
 from waymesh_router.core.addresses.patterns import PatternTree
-from waymesh_router.link_requests import forms_of, link_request
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.links import (

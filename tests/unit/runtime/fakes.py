@@ -13,7 +13,7 @@ from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.peer import Peer
+from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log import Log
 from waymesh_router.runtime.loop import Loop

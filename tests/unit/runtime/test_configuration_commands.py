@@ -15,7 +15,7 @@ from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
-from waymesh_router import peers
+from waymesh_router.peers import mechanisms
 from waymesh_router.runtime.main import main
 from waymesh_schema.config import ConfigEntry, parse_json
 
@@ -299,11 +299,11 @@ def test_vhosts_that_do_not_act_are_a_warning(
         ),
         ({"saslUsername": "u"}, ["not used: saslUsername: there is no saslPassword"]),
         ({"saslPassword": "p"}, ["not used: saslPassword: there is no saslUsername"]),
-        ({"saslMechanisms": "PLAIN"}, [peers.CANNOT_LOG_IN.format("PLAIN")]),
-        ({"saslMechanisms": "EXTERNAL"}, [peers.CANNOT_LOG_IN.format("EXTERNAL")]),
+        ({"saslMechanisms": "PLAIN"}, [mechanisms.CANNOT_LOG_IN.format("PLAIN")]),
+        ({"saslMechanisms": "EXTERNAL"}, [mechanisms.CANNOT_LOG_IN.format("EXTERNAL")]),
         (
             {"saslUsername": "u", "saslMechanisms": "PLAIN", "sslProfile": "t"},
-            ["not used: saslUsername: there is no saslPassword", peers.CANNOT_LOG_IN.format("PLAIN")],
+            ["not used: saslUsername: there is no saslPassword", mechanisms.CANNOT_LOG_IN.format("PLAIN")],
         ),
     ],
 )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from waymesh_amqp.connection import Connection
-from waymesh_router.events import Event
-from waymesh_router.peer import Peer
+from waymesh_router.events.event import Event
+from waymesh_router.peers.peer import Peer
 from waymesh_router.policy.hosts import Addresses
 from waymesh_router.router import Router
 from waymesh_schema.config import parse_json

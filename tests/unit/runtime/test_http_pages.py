@@ -19,8 +19,8 @@ from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import running
 from waymesh_client.management import ManagementClient
-from waymesh_router.pages import Page
 from waymesh_router.runtime.http.message import MAX_HEAD_BYTES, BadRequest, Exchange
+from waymesh_router.runtime.http.pages import Page
 from waymesh_router.runtime.http.site import Site
 
 StartRouter = Callable[..., RouterProcess]

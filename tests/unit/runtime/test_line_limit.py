@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_router.line_limit import OTHERS, LineLimit
+from waymesh_router.events.line_limit import OTHERS, LineLimit
 
 pytestmark = pytest.mark.engine_independent
 

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
-from waymesh_router.certificate_expiry import DAY_S, ExpiryWarnings, PeerCertificate, Validity, next_time
-from waymesh_router.connector_state import ConnectorState
-from waymesh_router.events import Event
-from waymesh_router.login_expiry import LoginExpiry
-from waymesh_router.own_certificates import POLL_S, OwnCertificates
+from waymesh_router.certificates.expiry import ExpiryWarnings, next_time
+from waymesh_router.certificates.own import POLL_S, OwnCertificates
+from waymesh_router.clients.login_expiry import LoginExpiry
+from waymesh_router.connections.connector_state import ConnectorState
+from waymesh_router.events.event import Event
+from waymesh_router.peers.certificate import DAY_S, PeerCertificate, Validity
 
 pytestmark = pytest.mark.engine_independent
 

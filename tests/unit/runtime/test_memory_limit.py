@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from waymesh_router.buffers import GIB, MIB, buffer_limits
+from waymesh_router.memory.buffers import GIB, MIB, buffer_limits
 from waymesh_router.runtime.memory import TRIM_BYTES, Trimmer, memory_limit
 
 pytestmark = pytest.mark.engine_independent

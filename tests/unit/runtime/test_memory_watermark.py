@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from waymesh_router.memory_watermark import FULL, HIGH, NORMAL, default_limit, level_of
+from waymesh_router.core.memory_levels import FULL, HIGH, NORMAL
+from waymesh_router.memory.watermark import default_limit, level_of
 from waymesh_router.runtime.memory import control_group_limit
 
 pytestmark = pytest.mark.engine_independent

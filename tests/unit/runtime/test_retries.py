@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from waymesh_router.retries import FIRST_S, LAST_S, SHARE, Retries
+from waymesh_router.connections.retries import FIRST_S, LAST_S, SHARE, Retries
 
 pytestmark = pytest.mark.engine_independent
 

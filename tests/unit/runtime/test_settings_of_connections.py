@@ -17,9 +17,9 @@ from tests.kit.process import section
 from tests.kit.silence import silent
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.settings import ConnectionSettings
+from waymesh_router.connections.transports import handshake_timeout_s
 from waymesh_router.core.link_routing.rewriting import outlives_connection
 from waymesh_router.runtime.tls import TlsProfile
-from waymesh_router.transports import handshake_timeout_s
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.validate import validate_create
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import FakeConnection, FakeRouter, running
 from tests.unit.runtime.test_connection_io_end import RecordingOwner, joined
-from waymesh_router.peer import Peer
+from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime import host
 from waymesh_router.runtime.connection_io import BUFFER_BYTES, MAX_UNSENT, ConnectionIO, ReceiveBuffer
 

@@ -6,7 +6,7 @@ close. A held session still gets a few frames at a time while one of its deliver
 cannot receive anything else before its end: see `Session.admit_few` and `Settlement.on_held_window`.
 
 A client may open many sessions and links, and each may exceed the budgets a little. If all together exceed the limit of
-the router by far, `excess` is set, and the router disconnects the client with the most waiting bytes: memory_relief.py.
+the router by far, `excess` is set, and the router disconnects the client with the most waiting bytes: memory/relief.py.
 
 Links of other routers are counted but never held: two routers that wait for each other would deadlock. Their credit
 limits the bytes that they send.

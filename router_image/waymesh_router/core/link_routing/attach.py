@@ -24,7 +24,7 @@ from waymesh_router.core.link_routing.candidates import RouteCandidate, Upstream
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
-from waymesh_router.events import short
+from waymesh_router.events.event import short
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session

@@ -19,7 +19,7 @@ from waymesh_router.core.containers.autolink import OUTCOMES
 from waymesh_router.core.kinds import CLOSEST
 from waymesh_router.core.link_routing import rewriting
 from waymesh_router.core.model import Address
-from waymesh_router.line_limit import WINDOW_S, LineLimit
+from waymesh_router.events.line_limit import WINDOW_S, LineLimit
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo

@@ -21,7 +21,7 @@ from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
 from waymesh_router.core.kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
-from waymesh_router.memory_watermark import FULL, NORMAL
+from waymesh_router.core.memory_levels import FULL, NORMAL
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -158,7 +158,7 @@ class EndpointLinks:
             raise Refusal(RESOURCE_LIMIT_EXCEEDED, "the router is short of memory (maxMemory)")
 
     def set_memory(self, level: int) -> None:
-        """Set the level of memory use, see memory_watermark.py: at NORMAL, all links get their credit."""
+        """Set the level of memory use, see memory_levels.py: at NORMAL, all links get their credit."""
         self._memory = level
         if level != NORMAL:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS
-from waymesh_router.events import about, short
+from waymesh_router.events.event import about, short
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:

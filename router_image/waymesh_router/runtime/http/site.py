@@ -7,14 +7,14 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.events import Event, at
-from waymesh_router.pages import Page, page
+from waymesh_router.connections.transports import handshake_timeout_s
+from waymesh_router.events.event import Event, at
 from waymesh_router.runtime.http.connection import HttpConnection
 from waymesh_router.runtime.http.files import StaticFiles
 from waymesh_router.runtime.http.message import Answer, Request, text_answer
+from waymesh_router.runtime.http.pages import Page, page
 from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.tls_socket import TlsSocket, Transport
-from waymesh_router.transports import handshake_timeout_s
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:

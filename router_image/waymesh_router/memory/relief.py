@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
-from waymesh_router.events import Event, Log
+from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class MemoryRelief:
             self._disconnect(max(clients, key=_kept))
 
     def when_short(self, full: bool) -> None:
-        """Free memory while its level is HIGH or, with `full`, FULL (memory_watermark.py); new clients wait for this.
+        """Free memory while its level is HIGH or, with `full`, FULL (core/memory_levels.py); new clients wait for this.
 
         A client is only disconnected if the messages of all clients together exceed the budget of the router or, while
         memory is full, its own messages exceed its budget.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waymesh_router.certificate_expiry import PeerCertificate
+from waymesh_router.peers.certificate import PeerCertificate
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from waymesh_router.certificate_expiry import ExpiryWarnings
-from waymesh_router.events import Event
+from waymesh_router.certificates.expiry import ExpiryWarnings
+from waymesh_router.events.event import Event
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
-    from waymesh_router.connector_state import ConnectorState
+    from waymesh_router.connections.connector_state import ConnectorState
     from waymesh_router.host import Host
 
 POLL_S = 5.0

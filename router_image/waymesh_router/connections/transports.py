@@ -15,9 +15,9 @@ from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
 from waymesh_router.core.kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
-from waymesh_router.failover import PROPERTY as FAILOVER_PROPERTY
-from waymesh_router.failover import server_list
-from waymesh_router.peer import Peer
+from waymesh_router.peers.failover import PROPERTY as FAILOVER_PROPERTY
+from waymesh_router.peers.failover import server_list
+from waymesh_router.peers.peer import Peer
 
 PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1

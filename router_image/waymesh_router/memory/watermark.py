@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-NORMAL, HIGH, FULL = range(3)
-"""HIGH: new links of clients get no credit. FULL: new client connections and links are refused."""
-NAMES = ("normal", "high", "full")
-"""The levels as the entity `router` reports them."""
+from waymesh_router.core.memory_levels import FULL, HIGH, NORMAL
+
 HIGH_PART = 0.8
 """Fraction of the limit at which the level is HIGH."""
 RETURN_PART = 0.05

@@ -11,8 +11,8 @@ from waymesh_router.telemetry.collector import Collector, Pace
 
 if TYPE_CHECKING:
     from waymesh_router.core.core import Core
-    from waymesh_router.event_log import EventLog
     from waymesh_router.host import Host
+    from waymesh_router.log.event_log import EventLog
     from waymesh_router.management.view import RouterView
 
 

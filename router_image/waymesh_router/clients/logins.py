@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.relayed import RelayedServerExchange
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router.events import at
-from waymesh_router.numeric_address import numeric_address
-from waymesh_router.peers import login_warnings, relayed_sasl, server_sasl
-from waymesh_router.service_identity import CAPABILITY
-from waymesh_router.transports import PRODUCT, handshake_timeout_s
+from waymesh_router.clients.service_identity import CAPABILITY
+from waymesh_router.connections.transports import PRODUCT, handshake_timeout_s
+from waymesh_router.events.event import at
+from waymesh_router.peers.mechanisms import login_warnings, relayed_sasl, server_sasl
+from waymesh_router.peers.numeric_address import numeric_address
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.relayed import Service
     from waymesh_router.host import Host
-    from waymesh_router.peer import Peer
+    from waymesh_router.peers.peer import Peer
 
 SERVICE_FRAME = 65536
 """Maximum size in bytes of the frames of a service: large, because its open may contain the permissions of a client."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.failover import Target
-from waymesh_router.transports import opened_text
+from waymesh_router.connections.transports import opened_text
+from waymesh_router.peers.failover import Target
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection

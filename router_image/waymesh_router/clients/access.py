@@ -15,7 +15,10 @@ from waymesh_amqp.relayed import RelayedServerExchange
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import decode, encode
-from waymesh_router.connection_uniqueness import FAILED
+from waymesh_router.clients.connection_uniqueness import FAILED
+from waymesh_router.clients.dry_run import DryRunPermit
+from waymesh_router.clients.group_rights import GroupRights
+from waymesh_router.clients.link_requests import forms_of, link_request, of_other_router
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.section_order import SectionOrder
@@ -23,10 +26,7 @@ from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.tenants import is_temporary
-from waymesh_router.dry_run import DryRunPermit
-from waymesh_router.events import MAX_CHARACTERS, Event, ModuleLog, about, short
-from waymesh_router.group_rights import GroupRights
-from waymesh_router.link_requests import forms_of, link_request, of_other_router
+from waymesh_router.events.event import MAX_CHARACTERS, Event, ModuleLog, about, short
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request, named_by_client
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules

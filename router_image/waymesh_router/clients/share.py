@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from waymesh_router.clients.emptying import Emptying
 from waymesh_router.core.core import Core
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.unsettled import only_manages
-from waymesh_router.emptying import Emptying
-from waymesh_router.events import Log
+from waymesh_router.events.event import Log
 
 PER_TICK = 3
 """Maximum number of connections closed in one tick. There are four ticks a second."""

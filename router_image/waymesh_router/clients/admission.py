@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
-from waymesh_router.buffers import buffer_limits
-from waymesh_router.connection_uniqueness import FAILED, UniqueConnections
+from waymesh_router.clients.connection_uniqueness import FAILED, UniqueConnections
 from waymesh_router.core.core import Core
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.memory_levels import FULL, HIGH, NAMES, NORMAL
 from waymesh_router.core.model import RouterConnection
-from waymesh_router.events import Event
+from waymesh_router.events.event import Event
 from waymesh_router.host import Host
-from waymesh_router.memory_relief import MemoryRelief
-from waymesh_router.memory_watermark import FULL, HIGH, NAMES, NORMAL, level_of
+from waymesh_router.memory.buffers import buffer_limits
+from waymesh_router.memory.relief import MemoryRelief
+from waymesh_router.memory.watermark import level_of
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.limit_warnings import Level, LimitWarnings
 from waymesh_schema.events import LogEvent
@@ -27,7 +28,7 @@ class Admission:
     """Refuses client connections that exceed a limit.
 
     `refused`: number of refused connections, for MEMORY (maxMemory) and LISTENER (maxConnections). `level`: the memory
-    level, see memory_watermark.py. `limit`: the memory limit in bytes, 0 for none.
+    level, see core/memory_levels.py. `limit`: the memory limit in bytes, 0 for none.
     """
 
     def __init__(

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
-from waymesh_router.certificate_expiry import ExpiryWarnings, PeerCertificate, next_time
-from waymesh_router.events import about, short
+from waymesh_router.certificates.expiry import ExpiryWarnings, next_time
+from waymesh_router.events.event import about, short
+from waymesh_router.peers.certificate import PeerCertificate
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:

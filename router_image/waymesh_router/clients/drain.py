@@ -25,7 +25,7 @@ from waymesh_router.core.unsettled import (
     mobile_traffic,
     only_manages,
 )
-from waymesh_router.events import Event, Log
+from waymesh_router.events.event import Event, Log
 from waymesh_router.mesh import Mesh
 from waymesh_schema.events import LogEvent
 

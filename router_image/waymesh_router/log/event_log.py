@@ -10,7 +10,7 @@ from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.sasl import SaslServer
 from waymesh_router.core.link_health import deliveries_of
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
-from waymesh_router.events import Event, Log, about, short
+from waymesh_router.events.event import Event, Log, about, short
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Warnings before certificates expire. Pure."""

@@ -1,0 +1,1 @@
+"""Connections of listeners and connectors: their settings, retries and state. Pure."""

@@ -1,0 +1,1 @@
+"""Log lines about entities, connections, links and the mesh. Pure."""
