@@ -7,6 +7,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests at a time. One more than the cores of CI: with two, tests wait for routers more than half of the time.
 JOBS ?= 3
+WITHOUT_PROCESSES := not e2e and not interop and not brokers and not cluster and not spark and not helm and not processes
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
 # Images of Python set this variable. Without bytecode, each of the thousands of processes that tests start compiles the
@@ -17,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo test test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,22 +40,38 @@ analytics-bucket: analytics ## add to .venv what `waymesh analyze` needs for s3a
 demo: setup ## three routers, messages across them, one killed; ends by itself
 	@$(BIN)/waymesh demo
 
-test: setup ## lint, every test on the interpreted and on the compiled engine, then those on Spark, with real brokers and on a real Kubernetes
+check: setup ## lint, and the tests that start no process: before each commit
+	@$(MAKE) --no-print-directory lint
+	@$(PYTEST) -q -n 2 -m "$(WITHOUT_PROCESSES)" tests/spec tests/unit tests/operator tests/reconcile $(ARGS)
+
+check-since: setup ## lint, and the tests of folders that changed since a commit: REV=HEAD~1
+	@$(BIN)/python tools/check_since.py "$(or $(REV),HEAD)"
+
+test: setup ## lint, the tests on the compiled engine, most of them on the interpreted one, then those on Spark, with real brokers and on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-interpreted
 	@$(MAKE) --no-print-directory test-compiled
-	@$(MAKE) --no-print-directory test-analytics
-	@$(MAKE) --no-print-directory test-brokers
-	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then $(MAKE) --no-print-directory test-cluster; \
-	else echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
+	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then \
+	  tools/test_beside.sh "test-analytics test-brokers test-helm" test-cluster; \
+	else \
+	  echo "test: the tests on a real Kubernetes are left out: $$reason"; \
+	  $(MAKE) --no-print-directory test-analytics test-brokers; \
+	fi
 
-test-interpreted: venv ## every test that needs no broker, Kubernetes or Spark, engine interpreted
+test-all: ## as test, with every test on both engines, and the largest meshes: before an issue is closed
+	@WAYMESH_TEST_ALL=1 $(MAKE) --no-print-directory test
+
+test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k; FILES=tests/interop/test_x.py
+	@[ -n "$(K)$(FILES)" ] || { echo "test-repeat: name tests by K=expression or FILES=path"; exit 2; }
+	@$(PYTEST) -n $(JOBS) --count $(or $(N),20) -x -q $(if $(K),-k "$(K)") $(ARGS) $(FILES)
+
+test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of tests/interop a third
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not brokers and not cluster and not spark" $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not brokers and not cluster and not spark" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-analytics: venv analytics ## the tests of the Spark job, in one process: one Java for all
 	@echo "test: on Spark"
@@ -66,8 +83,11 @@ test-brokers: engine ## the tests with real brokers behind the router, engine co
 	@WAYMESH_ENGINE=compiled $(PYTEST) -n 2 --dist loadfile -m brokers $(ARGS)
 
 test-cluster: engine analytics ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
-	@echo "test: on a real Kubernetes"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -m cluster tests/e2e_cluster $(ARGS)
+	@tools/test_cluster.sh $(ARGS)
+
+test-helm: venv ## the tests that render the chart by helm, which they build the first time; needs Go
+	@echo "test: rendered charts"
+	@$(PYTEST) -n 2 -m helm tests/helm $(ARGS)
 
 cluster-up: engine ## start that Kubernetes, install the operator in it by its chart, print its KUBECONFIG
 	@$(BIN)/python -m tests.cluster up --chart

@@ -14,7 +14,7 @@ import waymesh_amqp
 settings.register_profile("waymesh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("waymesh")
 
-pytest_plugins = ["tests.kit.fixtures", "tests.brokers.fixtures", "tests.interop.fixtures"]
+pytest_plugins = ["tests.kit.fixtures", "tests.kit.selection", "tests.brokers.fixtures", "tests.interop.fixtures"]
 
 
 def pytest_configure() -> None:

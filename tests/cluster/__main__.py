@@ -12,10 +12,12 @@ from tests.cluster.paths import say
 
 
 def up(options: argparse.Namespace) -> None:
-    """Starts a cluster anew (unless one of that name answers), with our images and, if wanted, the chart."""
+    """Starts a cluster anew (unless one of that name answers), with our images and CRDs or the chart, or empty."""
     cluster = Cluster(options.name)
     if not cluster.ready:
         cluster.up()
+    if options.empty:
+        return
     cluster.import_images(images.build())
     if options.chart:
         install.install_chart(cluster)
@@ -84,7 +86,9 @@ def main() -> int:
         command = commands.add_parser(function.__name__.replace("_", "-"), help=text, description=text)
         command.set_defaults(run=function)
         if function is up:
-            command.add_argument("--chart", action="store_true", help="install the operator by its chart, too")
+            content = command.add_mutually_exclusive_group()
+            content.add_argument("--chart", action="store_true", help="install the operator by its chart, too")
+            content.add_argument("--empty", action="store_true", help="without anything of ours in it")
         if function is remove_node:
             command.add_argument("node")
         if function is resolve_modules:

@@ -47,6 +47,8 @@ def install_chart(cluster: Cluster, *settings: str, deadline_s: int = 300) -> Na
     space = Namespace(cluster, OPERATOR_NAMESPACE)
     # --reset-values: without values of its own, an upgrade keeps those of the release before.
     words = ["upgrade", "--install", RELEASE, str(CHART), "--create-namespace", "--reset-values", "--wait"]
+    # Tests wait for several resyncs.
+    words += ["--set", "resyncSeconds=5"]
     space.helm(*words, "--timeout", f"{deadline_s}s", *settings, timeout_s=deadline_s + 30)
     say(f"chart installed in {time.monotonic() - began:.1f} s")
     return space

@@ -144,6 +144,10 @@ class Cluster:
 
     def import_images(self, archives: Iterable[Path]) -> None:
         """Makes images known on all nodes, unless they are; later nodes get them too."""
+        with locked(f"images-{self.name}"):
+            self._import_images(archives)
+
+    def _import_images(self, archives: Iterable[Path]) -> None:
         known = self._images()
         # Of an image made anew only the newest archive counts: `router-HASH.tar` takes the place of the one before.
         wanted = {path.name.rpartition("-")[0]: str(path) for path in archives}

@@ -1,6 +1,10 @@
 """Fixtures of the tests on a real Kubernetes: one cluster a session, a namespace a test.
 
+`tools/test_cluster.sh` runs them all on one cluster, several at a time: first those marked `empty_cluster`, last those
+marked `whole_cluster`, one at a time; the others beside each other.
+
 WAYMESH_CLUSTER_KEEP=1 leaves the cluster up at the end, and uses one that is up: for work on a single test.
+WAYMESH_CLUSTER_SHARED=1 uses a cluster that is up, and that others use at the same time.
 WAYMESH_CLUSTER=NAME takes another cluster than that of everybody's tests.
 Every test in this folder carries the marker `cluster`.
 """
@@ -17,36 +21,42 @@ import pytest
 
 from tests.cluster import images, system
 from tests.cluster.command import CommandError
-from tests.cluster.install import install_chart, install_crds, prepare
+from tests.cluster.install import OPERATOR_NAMESPACE, install_chart, install_crds, prepare
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
+from tests.cluster.paths import locked
 from tests.e2e_cluster.own_operator import chart_stands_by
 
 HERE = Path(__file__).resolve().parent
 KEEP = os.environ.get("WAYMESH_CLUSTER_KEEP") == "1"
+SHARED = os.environ.get("WAYMESH_CLUSTER_SHARED") == "1"
+SESSION = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+"""The same in all workers of a session; empty without workers."""
 NAME = os.environ.get("WAYMESH_CLUSTER") or f"e2e{os.environ.get('PYTEST_XDIST_WORKER', '')}"
 TIMEOUT_S = 900
 """Of one test that names none, its fixtures included."""
+WHOLE = {"alone", "second_node", "other"}
+"""Fixtures that change what all tests of a cluster share."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks all tests of this folder, so that none is run by accident without a cluster."""
-    # These begin with a cluster in which nothing is installed, and the first leaves it so.
-    first = ("test_e2e_chart_mesh.py", "test_e2e_quickstart.py")
-    items.sort(key=lambda item: first.index(item.path.name) if item.path.name in first else len(first))
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.cluster)
             item.add_marker(pytest.mark.engine_independent)
+            if isinstance(item, pytest.Function) and WHOLE & set(item.fixturenames):
+                item.add_marker(pytest.mark.whole_cluster)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+    items.sort(key=lambda item: item.get_closest_marker("empty_cluster") is None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds what is missing before the first test, so that no test's time-out has to cover it."""
     config = session.config
-    if config.option.collectonly or not any(HERE in item.path.parents for item in session.items):
+    if SHARED or config.option.collectonly or not any(HERE in item.path.parents for item in session.items):
         return
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         try:
@@ -91,17 +101,20 @@ def said(space: Namespace, words: list[str]) -> str:
 def cluster() -> Iterator[Cluster]:
     """A one-node cluster without anything of ours in it."""
     found = Cluster(NAME)
-    if not (KEEP and found.ready):
+    if SHARED:
+        assert found.ready, f"the cluster {NAME} is not up: {found.trouble()}"
+    elif not (KEEP and found.ready):
         found.up()
     yield found
-    if not KEEP:
+    if not (KEEP or SHARED):
         found.down()
 
 
 @pytest.fixture(scope="session")
 def crds(cluster: Cluster) -> list[str]:
     """The CRDs of crds/, applied and Established; their names."""
-    return install_crds(cluster)
+    with locked(f"chart-{NAME}"):  # the chart brings them as well
+        return install_crds(cluster)
 
 
 @pytest.fixture(scope="session")
@@ -120,8 +133,13 @@ def operator_image(cluster: Cluster) -> str:
 
 @pytest.fixture(scope="session")
 def operator(cluster: Cluster, router_image: str, operator_image: str) -> Namespace:
-    """The operator, installed by its chart for all namespaces; its namespace."""
-    return install_chart(cluster)
+    """The operator, installed by its chart for all namespaces, once for all workers of a session; its namespace."""
+    done = cluster.folder / f"chart-{SESSION}"
+    with locked(f"chart-{NAME}"):
+        if not (SESSION and done.exists()):
+            install_chart(cluster)
+            done.touch()
+    return Namespace(cluster, OPERATOR_NAMESPACE)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.cluster.api import Object
@@ -36,6 +37,7 @@ def small_router() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.whole_cluster
 def test_the_autoscaler_follows_the_load(operator: Namespace, namespace: Namespace, operator_image: str) -> None:
     serve_metrics(namespace.cluster)
     autoscaler = example("hpa.yaml")

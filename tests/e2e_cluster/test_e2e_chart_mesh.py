@@ -81,6 +81,7 @@ def left_in(space: Namespace) -> list[str]:
     return [name for name in found if name not in others]
 
 
+@pytest.mark.empty_cluster
 def test_a_release_brings_definitions_operator_and_mesh_and_takes_its_mesh_along(space: Namespace) -> None:
     cluster = space.cluster
     notes = space.helm("install", "mesh", str(CHART), "--create-namespace", "--wait", *SETTINGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cluster.api import Object
 from tests.cluster.install import install_chart
 from tests.cluster.namespace import Namespace
@@ -49,6 +51,7 @@ def test_drained_node(operator: Namespace, namespace: Namespace, operator_image:
     traffic.end().check(at_least=200)
 
 
+@pytest.mark.whole_cluster
 def test_api_server_restarted(operator: Namespace, namespace: Namespace, operator_image: str) -> None:
     mesh, traffic = loaded_mesh(namespace, operator_image)
     before = mesh.lives()
@@ -59,6 +62,7 @@ def test_api_server_restarted(operator: Namespace, namespace: Namespace, operato
     traffic.end().check(at_least=200)
 
 
+@pytest.mark.whole_cluster
 def test_operator_killed_while_it_scales(operator: Namespace, namespace: Namespace, operator_image: str) -> None:
     mesh, traffic = loaded_mesh(namespace, operator_image)
     mesh.scale(2)
@@ -69,6 +73,7 @@ def test_operator_killed_while_it_scales(operator: Namespace, namespace: Namespa
     traffic.end().check(at_least=200)
 
 
+@pytest.mark.whole_cluster
 def test_upgraded_operator_restarts_no_router(operator: Namespace, namespace: Namespace) -> None:
     mesh = Mesh(namespace).apply(2)
     mesh.converged(2)

@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster.api import Object
@@ -155,6 +156,7 @@ def test_namespace_deleted_in_the_middle_of_a_roll_goes(operator: Namespace, nam
     say(f"namespace with a mesh and 200 AutoLinks gone after {time.monotonic() - began:.1f} s")
 
 
+@pytest.mark.whole_cluster
 def test_two_thousand_resources_are_programmed_and_work(
     operator: Namespace, namespace: Namespace, router_image: str
 ) -> None:

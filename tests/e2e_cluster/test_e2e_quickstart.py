@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import binaries, images
-from tests.cluster.command import run
-from tests.cluster.install import CHART
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.cluster.paths import REPO
@@ -39,6 +37,7 @@ def volume(cluster: Cluster, tmp_path: Path) -> Iterator[None]:
     space.kubectl("delete", "--wait=false", "namespace/quickstart", "persistentvolume/quickstart")
 
 
+@pytest.mark.empty_cluster
 def test_the_report_says_what_the_producer_says(
     cluster: Cluster, volume: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,13 +61,6 @@ def test_the_report_says_what_the_producer_says(
         reported[row["address"]] += row["deliveries"]
     assert {address: reported[address] for address in said} == said
     assert "<html" in (tmp_path / "report.html").read_text()
-
-
-def test_the_schedule_of_the_example_is_the_chart_s() -> None:
-    values = REPO / "examples/quickstart/analytics-values.yaml"
-    words = ["--namespace", "quickstart", "--values", str(values), "--show-only", "templates/analytics.yaml"]
-    rendered = run(binaries.helm(), "template", "quickstart", CHART, *words)
-    assert (REPO / "examples/quickstart/analytics.yaml").read_text() == rendered, "run `make quickstart`"
 
 
 def test_the_readme_has_the_commands_of_the_walk() -> None:

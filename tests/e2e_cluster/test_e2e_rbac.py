@@ -66,6 +66,7 @@ def cert_manager(cluster: Cluster) -> Iterator[None]:
         yield
 
 
+@pytest.mark.whole_cluster
 def test_operator_has_the_rights_that_it_uses_and_no_others(
     cluster: Cluster, operator: Namespace, namespace: Namespace, cert_manager: None
 ) -> None:
@@ -83,6 +84,7 @@ def test_operator_has_the_rights_that_it_uses_and_no_others(
     assert forbidden(cluster, operator) == []
 
 
+@pytest.mark.whole_cluster
 def test_rights_are_enough_for_an_operator_of_one_namespace(
     cluster: Cluster, operator: Namespace, namespace: Namespace
 ) -> None:

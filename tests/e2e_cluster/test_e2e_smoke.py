@@ -95,6 +95,7 @@ def test_second_node_takes_pods_and_goes(namespace: Namespace, second_node: str,
     assert namespace.wait_finished("away").strip() == namespace.cluster.network.api_service
 
 
+@pytest.mark.whole_cluster
 def test_api_server_comes_back(namespace: Namespace) -> None:
     namespace.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"a": "b"}})
     namespace.cluster.restart_component("kube-apiserver")

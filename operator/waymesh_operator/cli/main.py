@@ -286,6 +286,9 @@ def run(
     ] = "",
     http_port: Annotated[int, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = 8080,
     cluster_domain: Annotated[str, typer.Option(help="DNS domain of the cluster.")] = "cluster.local",
+    resync_seconds: Annotated[
+        float, typer.Option(min=1, max=3600, help="Interval between two looks at a mesh in which nothing happens.")
+    ] = 30.0,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, outside a cluster.")] = None,
     log_format: Annotated[str, typer.Option(metavar="json|text", help="One JSON object per line, or text.")] = "json",
     log_level: Annotated[
@@ -295,9 +298,11 @@ def run(
     """Run the operator of a Kubernetes cluster. Its pods run this command."""
     from waymesh_operator.cluster.context import OperatorSettings
     from waymesh_operator.cluster.operator import Options, run_operator
+    from waymesh_operator.cluster.worker.environment import Pace
 
     settings = OperatorSettings(router_image, image_pull_policy, cluster_domain)
-    options = Options(settings, tuple(namespace or ()), lease_namespace, http_port)
+    pace = Pace(resync_s=resync_seconds)
+    options = Options(settings, tuple(namespace or ()), lease_namespace, http_port, pace=pace)
     raise typer.Exit(run_operator(options, context, log_format, log_level))
 
 

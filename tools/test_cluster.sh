@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The tests on a real Kubernetes, on one cluster that starts and ends here: first those that need it empty, then three
+# files at a time, last those that touch what all share (operator, API server, nodes), one at a time.
+# Arguments go to pytest. WAYMESH_CLUSTER_KEEP=1 leaves the cluster up.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+export WAYMESH_CLUSTER=${WAYMESH_CLUSTER:-e2e} WAYMESH_CLUSTER_SHARED=1 WAYMESH_ENGINE=compiled
+cluster() { .venv/bin/python -m tests.cluster --name "$WAYMESH_CLUSTER" "$@"; }
+
+end() {
+    status=$?
+    [ "${WAYMESH_CLUSTER_KEEP:-}" = 1 ] || cluster down
+    exit $status
+}
+trap end EXIT
+
+# Status 5 of pytest: no test of this kind among those that the arguments select.
+worst=0
+run() {
+    echo "test: on a real Kubernetes: $1"
+    shift
+    local began=$SECONDS status=0
+    .venv/bin/python -m pytest tests/e2e_cluster "$@" || status=$?
+    echo "test: ended with status $status after $((SECONDS - began)) s"
+    [ $status = 0 ] || [ $status = 5 ] || worst=$status
+}
+
+cluster prepare && cluster up --empty || exit
+run "in an empty cluster" -m "cluster and empty_cluster" "$@"
+run "three files at a time" -n 3 --dist loadfile -m "cluster and not empty_cluster and not whole_cluster" "$@"
+run "one at a time" -m "cluster and whole_cluster" "$@"
+exit $worst
