@@ -24,6 +24,7 @@ from typing import Final
 
 HOT: Final[tuple[str, ...]] = (
     "waymesh_amqp.wire",
+    "waymesh_amqp.reading",
     "waymesh_amqp.buffer",
     "waymesh_amqp.outcome_ranges",
     "waymesh_amqp.time_outs",

@@ -1,6 +1,7 @@
 cimport cython
 cdef class Connection
 from waymesh_amqp.buffer cimport OutputBuffer
+from waymesh_amqp.flows cimport IncomingFlow
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
@@ -13,6 +14,7 @@ cdef class Connection(OutputBuffer):
     cdef int phase
     cdef public int state
     cdef IncomingTransfer transfer
+    cdef IncomingFlow incoming_flow
     cdef Py_ssize_t frame_end
     cdef public long long budget
     cdef public long long octets_in

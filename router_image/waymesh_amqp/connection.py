@@ -10,6 +10,7 @@ import cython
 from waymesh_amqp.buffer import OutputBuffer
 from waymesh_amqp.errors import CONNECTION_FORCED, FRAMING_ERROR, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.fitting import fitting_frame
+from waymesh_amqp.flows import IncomingFlow
 from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
@@ -74,6 +75,7 @@ class Connection(OutputBuffer):
         self.phase = HEADER  # what to read next, see preamble.py
         self.state = START
         self.transfer = IncomingTransfer()
+        self.incoming_flow = IncomingFlow()
         self.frame_end = 0  # of the current frame
         self.budget = NO_BUDGET  # of work, at the end of which `receive` stops; the owner sets it before each call
         self.octets_in = 0  # of whole frames

@@ -7,39 +7,33 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_amqp import checks
 from waymesh_amqp.errors import NO_TRANSACTIONS, NOT_IMPLEMENTED, DecodeError
 from waymesh_amqp.outcomes import ACCEPTED_STATE
-from waymesh_amqp.types import Described, decode
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.reading import check_end, list_body, list_count, number, skip, strict_flag
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
         frame_start,
-        list_body,
-        list_count,
         octets,
-        read_uint,
         same,
         serial_add,
         serial_gap,
-        skip,
         to_bytes,
         write_u32,
     )
 else:
+    from waymesh_amqp.reading import check_end, list_body, list_count, number, skip, strict_flag
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
         frame_start,
-        list_body,
-        list_count,
         octets,
-        read_uint,
         same,
         serial_add,
         serial_gap,
-        skip,
         to_bytes,
         write_u32,
     )
@@ -50,10 +44,12 @@ if TYPE_CHECKING:
     from waymesh_amqp.link import Link
     from waymesh_amqp.session import Session
 
-TRANSACTIONAL_STATE = (0x34, "amqp:transactional-state:list")
-"""Spec: 4.5.8."""
+FIELDS = cython.declare(cython.Py_ssize_t, 6)
+"""Number of fields of a disposition. Spec: 2.7.6."""
 PLAIN_STATE = cython.declare(cython.Py_ssize_t, 4)
 """Octets of an outcome without fields."""
+STATE_COST = cython.declare(cython.Py_ssize_t, 4)
+"""Octets of a state whose check costs 1 in the budget of `receive`."""
 
 
 def read_disposition(
@@ -64,35 +60,63 @@ def read_disposition(
     settled: cython.bint = False
     state: bytes = b""
     v: cython.longlong
-    q: cython.Py_ssize_t
-    if n < 2:
-        raise DecodeError("disposition without role and first")
+    if n < 2 or n > FIELDS:
+        raise DecodeError(f"disposition with {n} fields")
     end = skip(b, p, end)
     p = list_body(b, p)
-    from_receiver: cython.bint = read_uint(b, p, end) == 1
-    p = skip(b, p, end)
-    v = read_uint(b, p, end)
+    v = number(b, p, end)
+    if v < 0:
+        raise DecodeError("disposition without role")
+    from_receiver: cython.bint = v >> 4 == 1
+    p += v & 15
+    v = number(b, p, end)
     if v < 0:
         raise DecodeError("disposition without first")
-    first: cython.uint = v
+    first: cython.uint = v >> 4
     last: cython.uint = first
+    p += v & 15
     if n > 2:
-        p = skip(b, p, end)
-        v = read_uint(b, p, end)
+        v = number(b, p, end)
         if v >= 0:
-            last = v
-        if n > 3:
-            p = skip(b, p, end)
-            settled = read_uint(b, p, end) == 1
-            if n > 4:
-                p = skip(b, p, end)
-                q = skip(b, p, end)
-                if same(b, p, q, ACCEPTED_STATE):
-                    state = ACCEPTED_STATE
-                elif b[p] != 0x40:
-                    state = to_bytes(b, p, q)
-                    if q - p != 4 or b[p] != 0 or b[p + 1] != 0x53 or b[p + 3] != 0x45:
-                        check_state(session, state)
+            last = v >> 4
+        p += v & 15
+    if n > 3:
+        v = number(b, p, end)
+        settled = v >> 4 == 1
+        p += v & 15
+    if n > 4:
+        v = p
+        p = skip(b, p, end)
+        if b[v] != 0x40:
+            state = read_state(session, b, v, p)
+    if n > 5:
+        p += strict_flag(b, p, end) & 15
+    if p != end:
+        check_end(p, end)
+    apply_range(session, from_receiver, first, last, settled, state)
+
+
+def read_state(
+    session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> bytes:
+    """The state b[p:end], checked. Raises DecodeError."""
+    if same(b, p, end, ACCEPTED_STATE):
+        return ACCEPTED_STATE
+    state: bytes = to_bytes(b, p, end)
+    if end - p != PLAIN_STATE or b[p] != 0 or b[p + 1] != 0x53 or b[p + 2] & 0xFC != 0x24 or b[p + 3] != 0x45:
+        check_state(session, state)
+    return state
+
+
+def apply_range(
+    session: Session,
+    from_receiver: cython.bint,
+    first: cython.uint,
+    last: cython.uint,
+    settled: cython.bint,
+    state: bytes,
+) -> None:
+    """Apply a disposition to the deliveries of its range."""
     ring: DeliveryRing = session.unsettled_out if from_receiver else session.unsettled_in
     d: Delivery
     count: cython.longlong = serial_gap(last, first)
@@ -122,12 +146,10 @@ def read_disposition(
 
 
 def check_state(session: Session, state: bytes) -> None:
-    """Check a state with fields: it is forwarded unchanged and must be valid for the next peer. Raises DecodeError."""
+    """Check a state, which is passed on as bytes: others must be able to decode it. Raises DecodeError."""
     if state != session.checked_state:
-        described = decode(state)[0]
-        if not isinstance(described, Described):
-            raise DecodeError("delivery state that is not a described value")
-        session.state_transactional = described.descriptor in TRANSACTIONAL_STATE
+        session.connection.budget -= len(state) // STATE_COST
+        session.state_transactional = checks.is_transactional(state)
         session.checked_state = state
 
 

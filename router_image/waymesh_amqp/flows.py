@@ -7,43 +7,39 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_amqp import checks
 from waymesh_amqp.errors import UNATTACHED_HANDLE, DecodeError
 from waymesh_amqp.limits import OUTGOING_WINDOW
 from waymesh_amqp.link import Link
 from waymesh_amqp.performatives import Flow
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.reading import check_end, list_body, list_count, number, skip
     from cython.cimports.waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
         frame_start,
-        list_body,
-        list_count,
-        read_uint,
         serial_add,
         serial_gap,
-        skip,
         to_bytes,
         write_u32,
     )
 else:
+    from waymesh_amqp.reading import check_end, list_body, list_count, number, skip
     from waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
         frame_start,
-        list_body,
-        list_count,
-        read_uint,
         serial_add,
         serial_gap,
-        skip,
         to_bytes,
         write_u32,
     )
 
 if TYPE_CHECKING:
+    from waymesh_amqp.codec_values import Raw
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.session import Session
 
@@ -51,103 +47,150 @@ PROPERTIES_ROOM = 100
 """Maximum size of a flow frame without its properties, in octets."""
 
 
-def read_flow(session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
+FIELDS = cython.declare(cython.Py_ssize_t, 11)
+"""Number of fields of a flow. Spec: 2.7.4."""
+
+
+class IncomingFlow:
+    """The current flow frame. A connection has one such object and reads each flow into it.
+
+    Numbers are -1 if the frame does not have them.
+    """
+
+    def __init__(self) -> None:
+        self.next_incoming_id = -1
+        self.incoming_window = -1
+        self.handle = -1
+        self.delivery_count = -1
+        self.link_credit = -1
+        self.available = -1
+        self.drain = False
+        self.echo = False
+        self.properties: Raw | None = None  # encoded; a peer can decode them
+
+    def read(
+        self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> None:
+        """Read the field list at p of a frame that ends at `end`. Raises DecodeError."""
+        n: cython.Py_ssize_t = list_count(b, p, end)
+        v: cython.longlong
+        if n < 4 or n > FIELDS:
+            raise DecodeError(f"flow with {n} fields")
+        end = skip(b, p, end)
+        p = list_body(b, p)
+        v = number(b, p, end)
+        self.next_incoming_id = v >> 4
+        p += v & 15
+        v = number(b, p, end)
+        if v < 0:
+            raise DecodeError("flow without incoming-window")
+        self.incoming_window = v >> 4
+        p += v & 15
+        p += number(b, p, end) & 15  # next-outgoing-id
+        p += number(b, p, end) & 15  # outgoing-window
+        self.handle = self.delivery_count = self.link_credit = self.available = -1
+        self.drain = self.echo = False
+        self.properties = None
+        if n > 4:
+            v = number(b, p, end)
+            self.handle = v >> 4
+            p += v & 15
+        if n > 5:
+            p = self.read_link_state(b, p, end, n)
+        if p != end:
+            check_end(p, end)
+
+    def read_link_state(
+        self, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Read the fields after the handle in a list of n fields; returns the position after them."""
+        v: cython.longlong = number(b, p, end)
+        self.delivery_count = v >> 4
+        p += v & 15
+        if n > 6:
+            v = number(b, p, end)
+            self.link_credit = v >> 4
+            p += v & 15
+        if n > 7:
+            v = number(b, p, end)
+            self.available = v >> 4
+            p += v & 15
+        if n > 8:
+            v = number(b, p, end)
+            self.drain = v >> 4 == 1
+            p += v & 15
+        if n > 9:
+            v = number(b, p, end)
+            self.echo = v >> 4 == 1
+            p += v & 15
+        if n > 10:
+            v = p
+            p = skip(b, p, end)
+            if b[v] != 0x40:
+                self.properties = checks.flow_properties(to_bytes(b, v, p))
+        return p
+
+
+def read_flow(
+    session: Session, b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> None:
     """The flow whose field list is at p. Spec: 2.7.4."""
-    n: cython.Py_ssize_t = list_count(b, p, end)
-    v: cython.longlong
-    if n < 4:
-        raise DecodeError("flow without its session fields")
-    end = skip(b, p, end)
-    p = list_body(b, p)
-    v = read_uint(b, p, end)
-    seen: cython.uint = v if v >= 0 else 0
-    p = skip(b, p, end)
-    v = read_uint(b, p, end)
-    if v < 0:
-        raise DecodeError("flow without incoming-window")
+    flow: IncomingFlow = session.connection.incoming_flow
+    flow.read(b, p, end)
+    seen: cython.uint = flow.next_incoming_id if flow.next_incoming_id >= 0 else 0
     # the remaining window is the peer's window less the frames in flight. Spec: 2.5.6
     shut: cython.bint = session.remote_window <= 0
-    session.remote_window = v - serial_gap(session.next_outgoing_id, seen)
-    p = skip(b, skip(b, skip(b, p, end), end), end)
-    handle: cython.longlong = read_uint(b, p, end) if n > 4 else -1
+    session.remote_window = flow.incoming_window - serial_gap(session.next_outgoing_id, seen)
     if session.blocked:
         session.unblock()
-    if handle < 0:
-        echo: cython.bint = n > 9 and asks_for_echo(b, p, end)
-        if echo:
+    if flow.handle < 0:
+        if flow.echo:
             session.window_soon()
         credit_everywhere(session)
         return
-    link: Link | None = session.remote_link(handle)
+    link: Link | None = session.remote_link(flow.handle)
     if link is None or not (link.attached or link.state == ATTACH_RCVD):
         if link is None or link.state != DETACH_SENT:
-            session.end(UNATTACHED_HANDLE, f"flow for handle {handle}, which is not attached")
+            session.end(UNATTACHED_HANDLE, f"flow for handle {flow.handle}, which is not attached")
         return
-    read_link_flow(session, link, b, p, end, n)
+    take_link_flow(session, link, flow)
     if shut and session.remote_window > 0:
         credit_everywhere(session)
 
 
-def read_link_flow(
-    session: Session,
-    link: Link,
-    b: Octets,
-    p: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    n: cython.Py_ssize_t,
-) -> None:
-    """The link's part of a flow: p is at its handle field. Spec: 2.6.7."""
-    count: cython.longlong = -1
-    credit: cython.longlong = -1
-    drain: cython.bint = False
-    echo: cython.bint = False
-    q: cython.Py_ssize_t = skip(b, p, end)
-    if n > 5:
-        count = read_uint(b, q, end)
-        q = skip(b, q, end)
-        if n > 6:
-            credit = read_uint(b, q, end)
-            q = skip(b, q, end)
-            if n > 7 and link.passing:
-                session.handler.on_flow_details(link, to_bytes(b, q, end), n - 7)
-            if n > 8:
-                q = skip(b, q, end)
-                drain = read_uint(b, q, end) == 1
-                echo = n > 9 and read_uint(b, skip(b, q, end), end) == 1
+def take_link_flow(session: Session, link: Link, flow: IncomingFlow) -> None:
+    """The link's part of a flow. Spec: 2.6.7."""
+    if link.passing and (flow.available >= 0 or flow.echo or flow.properties is not None):
+        session.handler.on_flow_details(link, flow)
     if link.is_sender:
-        if credit >= 0:
-            base: cython.uint = count if count >= 0 else 0
+        if flow.link_credit >= 0:
+            base: cython.uint = flow.delivery_count if flow.delivery_count >= 0 else 0
             unseen: cython.int = serial_gap(link.delivery_count, base)
-            link.credit = credit - unseen if unseen > 0 else credit
+            link.credit = flow.link_credit - unseen if unseen > 0 else flow.link_credit
             if link.paused:
                 link.pause()
-        link.drain = drain
+        link.drain = flow.drain
         session.handler.on_credit(link)
-    elif count >= 0:
-        skipped: cython.int = serial_gap(count, link.delivery_count)
-        if skipped > 0:
-            link.delivery_count = count
-            link.credit -= skipped
-            if link.credit < 0:
-                link.credit = 0
-            if link.accepting:
-                link.grant()
-        if link.credit <= 0:
-            link.drain = False
-        if link.passing:
-            session.handler.on_sender_flow(link)
-    if echo and link.attached:
+    elif flow.delivery_count >= 0:
+        take_sender_count(session, link, cython.cast(cython.uint, flow.delivery_count))
+    if flow.echo and link.attached:
         link.flow_soon()
 
 
-def asks_for_echo(
-    b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.bint:
-    """Whether a flow without a link sets `echo`; p is at its handle field."""
-    _: cython.int
-    for _ in range(5):
-        p = skip(b, p, end)
-    return read_uint(b, p, end) == 1
+def take_sender_count(session: Session, link: Link, count: cython.uint) -> None:
+    """The sender reports its delivery-count: it may have used up its credit. Spec: 2.6.7."""
+    skipped: cython.int = serial_gap(count, link.delivery_count)
+    if skipped > 0:
+        link.delivery_count = count
+        link.credit -= skipped
+        if link.credit < 0:
+            link.credit = 0
+        if link.accepting:
+            link.grant()
+    if link.credit <= 0:
+        link.drain = False
+    if link.passing:
+        session.handler.on_sender_flow(link)
 
 
 def credit_everywhere(session: Session) -> None:

@@ -1,4 +1,5 @@
 from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.flows cimport IncomingFlow
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
 from waymesh_amqp.connection cimport Connection
@@ -20,5 +21,5 @@ cdef class Handler:
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_credit(self, Link link)
     cpdef on_sender_flow(self, Link link)
-    cpdef on_flow_details(self, Link link, bytes fields, int count)
+    cpdef on_flow_details(self, Link link, IncomingFlow flow)
     cpdef on_writable(self, Connection connection)

@@ -14,6 +14,7 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.flows import IncomingFlow
     from waymesh_amqp.link import Link
     from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session
@@ -80,10 +81,10 @@ class Handler:
     def on_sender_flow(self, link: Link) -> None:
         """The sender of a routed link sent its delivery-count: it may have used up its credit."""
 
-    def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
-        """The `count` encoded fields after link-credit in a flow for a routed link. Spec: 2.7.4.
+    def on_flow_details(self, link: Link, flow: IncomingFlow) -> None:
+        """A flow for a routed link has `available`, `echo` or properties, to be passed on. Spec: 2.7.4.
 
-        Called before all other events of the flow."""
+        Called before all other events of the flow. `flow` is valid until this returns."""
 
     def on_writable(self, connection: Connection) -> None:
         """A connection's unsent output fell below the low-water mark after it was above the high-water mark."""

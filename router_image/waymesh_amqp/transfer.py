@@ -24,37 +24,23 @@ from waymesh_amqp.errors import (
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
+    from cython.cimports.waymesh_amqp.dispositions import check_state
+    from cython.cimports.waymesh_amqp.reading import (
+        check_end,
+        list_body,
+        list_count,
+        number,
+        skip,
+        strict_flag,
+        truncated,
+    )
     from cython.cimports.waymesh_amqp.states import DETACH_SENT
-    from cython.cimports.waymesh_amqp.wire import (
-        Octets,
-        is_transactional,
-        list_body,
-        list_count,
-        octets,
-        read_u32,
-        read_uint,
-        serial_add,
-        serial_gap,
-        skip,
-        to_bytes,
-        truncated,
-    )
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32, serial_add, serial_gap, to_bytes
 else:
+    from waymesh_amqp.dispositions import check_state
+    from waymesh_amqp.reading import check_end, list_body, list_count, number, skip, strict_flag, truncated
     from waymesh_amqp.states import DETACH_SENT
-    from waymesh_amqp.wire import (
-        Octets,
-        is_transactional,
-        list_body,
-        list_count,
-        octets,
-        read_u32,
-        read_uint,
-        serial_add,
-        serial_gap,
-        skip,
-        to_bytes,
-        truncated,
-    )
+    from waymesh_amqp.wire import Octets, octets, read_u32, serial_add, serial_gap, to_bytes
 
 if TYPE_CHECKING:
     from waymesh_amqp.link import Link
@@ -62,23 +48,9 @@ if TYPE_CHECKING:
 
 LAYOUT_BYTES = cython.declare(cython.Py_ssize_t, 64)
 LIST8 = cython.declare(cython.int, 0xC0)
+FIELDS = cython.declare(cython.Py_ssize_t, 11)
+"""Number of fields of a transfer. Spec: 2.7.5."""
 _TRUE = cython.declare(cython.longlong, 1)
-
-
-def number(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """The unsigned integer, boolean or null (-1) at p, times 16, plus its size in octets."""
-    if p >= end:
-        raise truncated("transfer")
-    k: cython.int = b[p]
-    if k == 0x43 or k == 0x42:
-        return 1
-    if k == 0x41:
-        return 17
-    if k == 0x52 and end - p >= 2:
-        return b[p + 1] * 16 + 2
-    if k == 0x70 and end - p >= 5:
-        return cython.cast(cython.longlong, read_u32(b, p + 1)) * 16 + 5
-    return read_uint(b, p, end) * 16 + (skip(b, p, end) - p)
 
 
 class IncomingTransfer:
@@ -95,6 +67,12 @@ class IncomingTransfer:
         self.id_at = 0  # positions of fields in `layout`
         self.tag_at = 0
         self.rest_at = 0
+        self.tag_from = 0  # positions of encoded fields in the field list: the delivery-tag, and those after `more`
+        self.tag_to = 0
+        self.rest_from = 0
+        self.rest_fields = 0  # the number of fields after `more`
+        self.state_from = 0
+        self.state_bytes = 0  # 0 if the delivery state is null
         self.memory: bytes | None = None  # keeps `data` alive if no other reference does
         self.at = 0  # of the field list
         self.start = 0  # of the payload
@@ -108,24 +86,22 @@ class IncomingTransfer:
         self.more = False
         self.resume = False
         self.aborted = False
-        self.stateful = False  # whether it has a state that is not transactional
-        self.transactional = False  # whether its state says that the delivery belongs to a transaction
+        self.state = b""  # the checked delivery state, valid if `state_bytes` is not 0
 
     def payload(self) -> bytes:
         """A copy of the frame's part of the message."""
         part: bytes = to_bytes(self.data, self.start, self.end)
         return part
 
-    def state(self) -> bytes:
-        """The encoded delivery state, if `stateful`."""
-        b: Octets = self.data
-        end: cython.Py_ssize_t = self.start
-        p: cython.Py_ssize_t = list_body(b, self.at)
-        _: cython.int
-        for _ in range(7):
-            p = skip(b, p, end)
-        state: bytes = to_bytes(b, p, skip(b, p, end))
-        return state
+    def tag(self) -> bytes:
+        """The encoded delivery-tag."""
+        tag: bytes = to_bytes(self.data, self.at + self.tag_from, self.at + self.tag_to)
+        return tag
+
+    def rest(self) -> bytes:
+        """The encoded fields after `more`, `rest_fields` of them: a peer can decode each."""
+        rest: bytes = to_bytes(self.data, self.at + self.rest_from, self.start) if self.rest_fields else b""
+        return rest
 
     def hold(self, data: bytes) -> None:
         """Use these bytes as `data` instead of the connection's input."""
@@ -203,19 +179,22 @@ class IncomingTransfer:
             stop = skip(b, p, end)
             p = list_body(b, p)
         self.start = stop
-        if n < 1:
-            raise DecodeError("transfer without a handle")
+        if n < 1 or n > FIELDS:
+            raise DecodeError(f"transfer with {n} fields")
         v = number(b, p, stop)
         self.handle = v >> 4
         p += v & 15
         self.delivery_id = self.tag_bytes = self.message_format = -1
-        self.settled = self.more = self.resume = self.aborted = self.transactional = self.stateful = False
+        self.settled = self.more = self.resume = self.aborted = False
+        self.state_bytes = self.rest_fields = 0
         if n > 1:
             v = number(b, p, stop)
             self.delivery_id = v >> 4
             p += v & 15
         if n > 2:
+            self.tag_from = p - self.at
             p = self.read_tag(p, stop)
+            self.tag_to = p - self.at
         if n > 3:
             v = number(b, p, stop)
             self.message_format = v >> 4
@@ -229,21 +208,50 @@ class IncomingTransfer:
             self.more = v >> 4 == _TRUE
             p += v & 15
         if n > 6:
-            self.read_rare(p, stop, n)
+            p = self.read_rare(p, stop, n)
+        if p != stop:
+            check_end(p, stop)
 
-    def read_rare(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t, n: cython.Py_ssize_t) -> None:
-        """Read the fields after `more` in a list of n fields: rcv-settle-mode, state, resume, aborted, batchable."""
+    def read_rare(
+        self, p: cython.Py_ssize_t, end: cython.Py_ssize_t, n: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Read the fields after `more` in a list of n fields: rcv-settle-mode, state, resume, aborted, batchable.
+
+        Returns the position after them. `take_transfer` checks the state.
+        """
         b: Octets = self.data
-        p = skip(b, p, end)
+        v: cython.int
+        self.rest_from = p - self.at
+        self.rest_fields = n - 6
+        if p < end and b[p] == 0x50 and end - p >= 2 and b[p + 1] <= 1:
+            p += 2
+        elif p < end and b[p] == 0x40:
+            p += 1
+        else:
+            raise DecodeError("transfer: the rcv-settle-mode is not 0 or 1")
         if n > 7:
-            self.transactional = p < end and b[p] == 0 and is_transactional(b, p, end)
-            self.stateful = p < end and b[p] == 0 and not self.transactional
+            self.state_from = p - self.at
             p = skip(b, p, end)
+            if b[self.at + self.state_from] != 0x40:
+                self.state_bytes = p - self.at - self.state_from
         if n > 8:
-            self.resume = read_uint(b, p, end) == _TRUE
-            p = skip(b, p, end)
+            v = strict_flag(b, p, end)
+            self.resume = v > 15
+            p += v & 15
         if n > 9:
-            self.aborted = read_uint(b, p, end) == _TRUE
+            v = strict_flag(b, p, end)
+            self.aborted = v > 15
+            p += v & 15
+        if n > 10:
+            p += strict_flag(b, p, end) & 15
+        return p
+
+    def take_state(self, session: Session) -> cython.bint:
+        """Check the delivery state; returns whether it is a transactional one. Raises DecodeError."""
+        p: cython.Py_ssize_t = self.at + self.state_from
+        self.state = to_bytes(self.data, p, p + self.state_bytes)
+        check_state(session, self.state)
+        return session.state_transactional
 
     def read_tag(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the length of the delivery-tag at p; returns the position after it."""
@@ -277,6 +285,7 @@ def whole_transfer(payload: bytes, more: cython.bint) -> IncomingTransfer:
 def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
     """Handle the transfer whose field list is at p, in a frame that ends at `end`. Spec: 2.7.5."""
     transfer.read(p, end)
+    transactional: cython.bint = transfer.state_bytes > 0 and transfer.take_state(session)
     session.next_incoming_id = serial_add(session.next_incoming_id, 1)
     left: cython.int = serial_gap(session.window_end, session.next_incoming_id)
     if left < 0:
@@ -316,7 +325,7 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
             return
         if transfer.settled:
             link.transfer_settled = True
-    if transfer.transactional and not link.passing:
+    if transactional and not link.passing:
         link.detach(NOT_IMPLEMENTED, NO_TRANSACTIONS)
         return
     if transfer.aborted:

@@ -3,8 +3,6 @@ from libc.string cimport memcmp, memcpy
 ctypedef const unsigned char* Octets
 ctypedef unsigned char* WritableOctets
 
-cdef int MAX_DESCRIPTOR_DEPTH
-
 # Functions that are called several times for each message are inlined. Interpreted, wire.py has the same functions.
 cdef inline Octets octets(bytes data) noexcept:
     return data
@@ -41,9 +39,3 @@ cdef inline void copy(WritableOctets dst, Py_ssize_t d, Octets src, Py_ssize_t s
         memcpy(&dst[d], &src[s], n)
 
 cdef bint same(Octets b, Py_ssize_t p, Py_ssize_t end, bytes what) noexcept
-cdef Py_ssize_t skip(Octets b, Py_ssize_t p, Py_ssize_t end, int depth=*) except -1
-cdef bint is_transactional(Octets b, Py_ssize_t p, Py_ssize_t end) except -1
-cdef long long read_uint(Octets b, Py_ssize_t p, Py_ssize_t end) except -2
-cdef Py_ssize_t list_count(Octets b, Py_ssize_t p, Py_ssize_t end) except -1
-cdef Py_ssize_t list_body(Octets b, Py_ssize_t p) except -1
-cdef object truncated(str what)

@@ -20,14 +20,14 @@ from waymesh_amqp.performatives import (
     decode_performative,
     encode_frame,
 )
-from waymesh_amqp.types import Described, Raw, ULong, encode
+from waymesh_amqp.types import Described, Raw, UInt, ULong, encode
 from waymesh_router.core.attaching import mesh_attach
 from waymesh_router.core.kinds import CONTROL
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
 BODY = b"\x00\x53\x77\xa1\x05hello"
-STATE = encode(Described(ULong(0x23), [4, 5]))
+STATE = encode(Described(ULong(0x23), [UInt(4), ULong(5)]))
 """`received`: the only state that a sender may give and that is no outcome. Spec: 3.4.1."""
 
 

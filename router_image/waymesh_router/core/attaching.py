@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from waymesh_amqp.codec_encode import encode
+from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.errors import (
     INVALID_FIELD,
     NOT_ALLOWED,
@@ -18,7 +20,6 @@ from waymesh_amqp.errors import (
 )
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
-from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.addresses.keys import bare_address, names_management
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT, READ_MANAGEMENT

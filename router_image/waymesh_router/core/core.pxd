@@ -1,5 +1,6 @@
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.flows cimport IncomingFlow
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
@@ -64,5 +65,5 @@ cdef class Core(Handler):
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_credit(self, Link link)
     cpdef on_sender_flow(self, Link link)
-    cpdef on_flow_details(self, Link link, bytes fields, int count)
+    cpdef on_flow_details(self, Link link, IncomingFlow flow)
     cpdef bint on_held_window(self, Session session) except -1

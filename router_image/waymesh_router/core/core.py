@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.flows import IncomingFlow
     from waymesh_amqp.link import Link
     from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session
@@ -339,9 +340,9 @@ class Core(Handler):
         if lk.partner is not None:
             self.routed_links.end_drain(lk.partner, lk)
 
-    def on_flow_details(self, link: Link, fields: bytes, count: cython.int) -> None:
+    def on_flow_details(self, link: Link, flow: IncomingFlow) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        self.routed_links.on_flow_details(lk, fields, count)
+        self.routed_links.on_flow_details(lk, flow)
 
     def on_held_window(self, session: Session) -> cython.bint:
         return self.interruptions.needs_frames(session)

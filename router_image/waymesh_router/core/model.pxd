@@ -177,7 +177,8 @@ cdef class Queued:
     cdef public bint anew
     cdef public bint credited
     cdef public Py_ssize_t head_size
-    cdef public bytes fields
+    cdef public bytes rest
+    cdef public Py_ssize_t rest_fields
     cdef public bytes tag
     cdef public bytes data
     cdef public list later

@@ -311,7 +311,8 @@ class Queued:
         self.anew = False  # a copy for another address, which enters the mesh here
         self.credited = False  # the sender's credit was returned although it still waits
         self.head_size = 0  # position of the message-annotations section in `data`
-        self.fields = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on
+        self.rest = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on, and their number
+        self.rest_fields = 0
         self.tag = b""  # link route: delivery-tag
         self.data = b""  # bytes that arrived and are still needed, without message-annotations
         self.later: list[bytes] | None = None  # bytes of further frames
@@ -365,7 +366,7 @@ def make_queued(link: RouterLink | None, annotations: Annotations | None) -> Que
         q.settled = True
         q.priority = DEFAULT_PRIORITY
         q.state = b""
-        q.fields = b""
+        q.rest = b""
         q.tag = b""
         q.data = b""
         q.complete = True

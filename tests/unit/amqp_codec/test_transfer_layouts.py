@@ -20,7 +20,8 @@ FIELDS = (
     "more",
     "resume",
     "aborted",
-    "transactional",
+    "state_bytes",
+    "rest_fields",
 )
 NULL = b"\x40"
 

@@ -16,10 +16,10 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED
 from waymesh_amqp.performatives import Disposition, Transfer
-from waymesh_amqp.types import Described, Symbol, ULong
+from waymesh_amqp.types import Described, Symbol, UInt, ULong
 from waymesh_router.core.kinds import BALANCED, SETTLED_MODE
 
-STATE = Described(ULong(0x23), [1, 2])
+STATE = Described(ULong(0x23), [UInt(1), ULong(2)])
 FRAME = 512
 ANNOTATED = encode_message(Message(message_annotations={Symbol("mine"): 1, Symbol("x-opt-qd.to"): "no"}, body="x"))
 
@@ -91,7 +91,7 @@ def test_a_state_in_the_transfer_goes_on_with_the_first_frame(waits: bool, size:
 @QUEUED
 def test_a_state_that_leaves_no_room_in_a_frame_is_left_out(waits: bool) -> None:
     _, consumer, producer = scene(waits, FRAME)
-    producer.send(frames.transfer(0, state=Described(ULong(0x50), [b"x" * FRAME])))
+    producer.send(frames.transfer(0, state=Described(Symbol("x:y"), [b"x" * FRAME])))
     ((first, payload),) = sent(consumer, waits)
     assert (first.state, payload) == (None, frames.message())
 

@@ -14,11 +14,11 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.errors import INVALID_FIELD
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified, rejected
 from waymesh_amqp.performatives import Disposition, End, ErrorInfo, Flow
-from waymesh_amqp.types import Described, ULong
+from waymesh_amqp.types import Described, UInt, ULong
 from waymesh_router.core.model import RouterLink
 from waymesh_router.core.settlement.settlement import Settlement
 
-RECEIVED = Described(ULong(0x23), [0, 0])
+RECEIVED = Described(ULong(0x23), [UInt(0), ULong(0)])
 """A state that is no outcome. Spec: 3.4.1."""
 
 

@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from waymesh_amqp.codec_values import Described, Symbol
 from waymesh_amqp.errors import NOT_ALLOWED, UNAUTHORIZED_ACCESS
 from waymesh_amqp.filters import NO_LOCAL, NO_LOCAL_DESCRIPTORS, SELECTOR, SELECTOR_DESCRIPTORS
 from waymesh_amqp.performatives import Attach, Terminus
-from waymesh_amqp.types import Described, Symbol
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.containers.registry import place_of
 from waymesh_router.core.forwarding.annotations import FALLBACK

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.performatives import Attach, Terminus
-from waymesh_amqp.types import Symbol
 from waymesh_router.core.attaching import random_text
 from waymesh_router.core.containers.registry import OPEN_STATES
 from waymesh_router.core.forwarding.annotations import Annotations, arrived

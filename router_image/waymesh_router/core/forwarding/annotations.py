@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.codec_decode import decode_value, has_more_values
+from waymesh_amqp.codec_encode import encode
+from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.errors import DecodeError
-from waymesh_amqp.types import Symbol, encode
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, octets, same, skip
+    from cython.cimports.waymesh_amqp.reading import skip
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, same
 else:
-    from waymesh_amqp.wire import Octets, octets, same, skip
+    from waymesh_amqp.reading import skip
+    from waymesh_amqp.wire import Octets, octets, same
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address

@@ -146,7 +146,7 @@ class Forwarder:
 
     def to_one(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Send a delivery to one consumer of its address, or queue it."""
-        out = self.choice.pick(address, annotations) if address.pending is None and not transfer.stateful else None
+        out = self.choice.pick(address, annotations) if address.pending is None and not transfer.state_bytes else None
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)
         elif self.choice.has_path(address, annotations):
@@ -161,7 +161,7 @@ class Forwarder:
     def from_edge(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Like `to_one`, for a delivery from an edge router: it delivers to its own consumers itself."""
         out: RouterLink | None = None
-        if address.pending is None and not transfer.stateful:
+        if address.pending is None and not transfer.state_bytes:
             out = self.choice.pick_elsewhere(address, annotations, lk)
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)
@@ -178,7 +178,7 @@ class Forwarder:
             self.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
             return
         self.pending.enqueue(lk, address, annotations, transfer)
-        if transfer.stateful or self.pending.edge_waits(address):
+        if transfer.state_bytes or self.pending.edge_waits(address):
             self.pending.drain(address)
 
     def forward(

@@ -22,10 +22,12 @@ from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.tenants import in_space
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, same, skip, to_bytes
+    from cython.cimports.waymesh_amqp.reading import skip
+    from cython.cimports.waymesh_amqp.wire import Octets, same, to_bytes
     from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
 else:
-    from waymesh_amqp.wire import Octets, same, skip, to_bytes
+    from waymesh_amqp.reading import skip
+    from waymesh_amqp.wire import Octets, same, to_bytes
     from waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ class Multicast:
         if lk.edge:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
-            if not (transfer.more or transfer.stateful) and self.all_ready(outs):
+            if not (transfer.more or transfer.state_bytes) and self.all_ready(outs):
                 self.copy_to_all(lk, address, annotations, outs, transfer)
                 return
             outs = self.with_room(outs, lk)

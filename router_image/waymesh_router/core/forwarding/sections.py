@@ -9,9 +9,11 @@ import cython
 from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.wire import Octets, list_body, list_count, read_u32, read_uint, skip
+    from cython.cimports.waymesh_amqp.reading import list_body, list_count, read_uint, skip
+    from cython.cimports.waymesh_amqp.wire import Octets, read_u32
 else:
-    from waymesh_amqp.wire import Octets, list_body, list_count, read_u32, read_uint, skip
+    from waymesh_amqp.reading import list_body, list_count, read_uint, skip
+    from waymesh_amqp.wire import Octets, read_u32
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_amqp.codec_values import Raw
 from waymesh_amqp.performatives import Transfer, encode_frame
-from waymesh_amqp.types import Raw
 from waymesh_router.core.delivery_sampling import PRESETTLED, DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations, transit_section
 from waymesh_router.core.forwarding.budget import Budget
@@ -128,8 +128,8 @@ class QueuedSender:
             q.data = to_bytes(transfer.data, start, head) + to_bytes(transfer.data, rest, transfer.end)
         q.size = transfer.end - start
         q.complete = not transfer.more
-        if transfer.stateful:
-            q.state = kept_state(transfer.state())
+        if transfer.state_bytes:
+            q.state = kept_state(transfer.state)
         if transfer.more:
             lk.queued = q
         if self.sampling.current is not None:

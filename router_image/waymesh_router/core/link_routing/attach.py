@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_amqp.states import ATTACH_RCVD, MAPPED
-from waymesh_amqp.types import Symbol
 from waymesh_router.core import tenants
 from waymesh_router.core.addresses.keys import MOBILE, is_management_key, of_routers
 from waymesh_router.core.addresses.patterns import split_words

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.codec_values import Described
+from waymesh_amqp.codec_encode import encode
+from waymesh_amqp.codec_values import Described, Symbol
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.filters import NO_LOCAL_DESCRIPTORS
 from waymesh_amqp.transfer import whole_transfer
-from waymesh_amqp.types import Symbol, encode
 from waymesh_router.core.forwarding.annotations import PREFIX, decoded_pair, section, split_map
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.kinds import ROUTED

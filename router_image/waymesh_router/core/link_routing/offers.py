@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.codec_values import Symbol
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Open

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.codec_decode import decode_value
+from waymesh_amqp.codec_encode import encode
+from waymesh_amqp.codec_values import Raw, Symbol
 from waymesh_amqp.performatives import Attach
-from waymesh_amqp.types import Raw, Symbol, encode
 from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address
 from waymesh_router.core.forwarding.annotations import encoded_map, split_map
 

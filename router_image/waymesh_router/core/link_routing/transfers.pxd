@@ -1,6 +1,7 @@
 cimport cython
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.flows cimport IncomingFlow
 from waymesh_amqp.session cimport Session
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.counters cimport Counters
@@ -16,17 +17,15 @@ cdef class RoutedLinks:
     cdef on_transfer(self, RouterLink lk, IncomingTransfer transfer)
     cdef first_frame(self, RouterLink lk, RouterLink out, IncomingTransfer transfer)
     cdef keep_back(self, Queued q, RouterLink out)
-    cdef read_tag_and_state(self, Queued q, IncomingTransfer transfer)
     cdef hold(self, Queued q, RouterLink lk, RouterLink out, bytes payload)
     cdef send(self, Queued q, RouterLink out, IncomingTransfer transfer)
     cdef sent(self, RouterLink lk, RouterLink out)
     cdef drop_held(self, RouterLink lk, Queued q)
     cdef pass_credit(self, RouterLink out)
     cdef send_held(self, RouterLink out, RouterLink lk)
-    cdef on_flow_details(self, RouterLink link, bytes fields, int count)
+    cdef on_flow_details(self, RouterLink link, IncomingFlow flow)
     cdef end_drain(self, RouterLink out, RouterLink lk)
     cdef release_held(self, RouterLink out)
     cdef forget_all(self, RouterLink out)
 
 cdef bytes transfer_header(RouterLink out, unsigned int oid, Queued q, bint more, Py_ssize_t payload)
-cdef int values_in(bytes data) except -1

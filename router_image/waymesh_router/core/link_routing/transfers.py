@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, UNAUTHORIZED_ACCESS
-from waymesh_amqp.types import Raw, decode
 from waymesh_router.core.attaching import POLICY_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.budget import Budget
@@ -27,29 +26,22 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
-    from cython.cimports.waymesh_amqp.wire import (
-        Octets,
-        list_body,
-        list_count,
-        octets,
-        read_uint,
-        serial_add,
-        skip,
-        to_bytes,
-    )
+    from cython.cimports.waymesh_amqp.wire import serial_add
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
     from waymesh_amqp.transfer import whole_transfer
-    from waymesh_amqp.wire import Octets, list_body, list_count, octets, read_uint, serial_add, skip, to_bytes
+    from waymesh_amqp.wire import serial_add
     from waymesh_router.core.forwarding.section_order import goes_on_in_order
     from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
+    from waymesh_amqp.codec_values import Raw
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.flows import IncomingFlow
     from waymesh_amqp.session import Session
     from waymesh_amqp.transfer import IncomingTransfer
 
@@ -106,7 +98,9 @@ class RoutedLinks:
             self.pass_credit(out)
             return
         q: Queued = make_queued(lk, None)
-        self.read_tag_and_state(q, transfer)
+        q.tag = transfer.tag()
+        q.rest = transfer.rest()
+        q.rest_fields = transfer.rest_fields
         self.counters.count_routed_in(lk)
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
@@ -141,20 +135,6 @@ class RoutedLinks:
             self.settlement.settle_incoming(q.delivery, ACCEPTED)
         self.pass_credit(out)
 
-    def read_tag_and_state(self, q: Queued, transfer: IncomingTransfer) -> None:
-        """Copy delivery-tag, state and other details of the first transfer. Spec: 2.7.5."""
-        b: Octets = transfer.data
-        end: cython.Py_ssize_t = transfer.start
-        p: cython.Py_ssize_t = transfer.at
-        n: cython.Py_ssize_t = list_count(b, p, end)
-        p = skip(b, skip(b, list_body(b, p), end), end)
-        after: cython.Py_ssize_t = skip(b, p, end)
-        q.tag = to_bytes(b, p, after)
-        if n <= 6:
-            return
-        p = skip(b, skip(b, skip(b, after, end), end), end)
-        q.fields = to_bytes(b, p, skip(b, transfer.at, end))
-
     def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
         """Queue more bytes of a delivery for `out`."""
         q.add(payload)
@@ -170,7 +150,7 @@ class RoutedLinks:
         conn: Connection = out.connection
         start: cython.Py_ssize_t = transfer.start
         n: cython.Py_ssize_t = transfer.end - start
-        room: cython.Py_ssize_t = conn.peer_max - 37 - len(q.tag) - len(q.fields)
+        room: cython.Py_ssize_t = conn.peer_max - 37 - len(q.tag) - len(q.rest)
         if room < 1:
             out.detach(FRAME_SIZE_TOO_SMALL, "no room for delivery-tag and state")
             return
@@ -272,13 +252,15 @@ class RoutedLinks:
         if out.held <= HELD_LIMIT:
             self.budget.release(lk)
 
-    def on_flow_details(self, link: RouterLink, fields: bytes, count: cython.int) -> None:
+    def on_flow_details(self, link: RouterLink, flow: IncomingFlow) -> None:
         """Forward `available`, `echo` and the properties of a flow to the partner."""
         out: RouterLink | None = link.partner
-        available, echo, properties = flow_details(fields, count)
-        if link.is_sender:
-            available = None  # only valid from senders
-        if out is None or (available, echo, properties) == (None, False, None):
+        available: int | None = None
+        if flow.available >= 0 and not link.is_sender:  # only valid from senders
+            available = flow.available
+        echo: bool = bool(flow.echo)
+        properties: Raw | None = flow.properties
+        if out is None or (available is None and not echo and properties is None):
             return
         if out.told is not None:
             before, asked, said = out.told
@@ -325,9 +307,7 @@ def transfer_header(
     out: RouterLink, oid: cython.uint, q: Queued, more: cython.bint, payload: cython.Py_ssize_t
 ) -> bytes:
     """Frame header and performative of a first transfer with the sender's own tag and state."""
-    tail: bytes = q.fields
-    fields: cython.int = 6 + values_in(tail)
-    body: bytes = q.tag + _FORM.pack(0x70, q.format, _FLAGS[bool(q.settled), bool(more)]) + tail
+    body: bytes = q.tag + _FORM.pack(0x70, q.format, _FLAGS[bool(q.settled), bool(more)]) + q.rest
     size: cython.Py_ssize_t = len(body)
     return (
         _HEAD.pack(
@@ -336,7 +316,7 @@ def transfer_header(
             out.session.channel,
             0x005314D0,
             size + 14,
-            fields,
+            6 + q.rest_fields,
             0x70,
             out.handle,
             0x70,
@@ -344,38 +324,3 @@ def transfer_header(
         )
         + body
     )
-
-
-def flow_details(fields: bytes, count: cython.int) -> tuple[int | None, bool, Raw | None]:
-    """`available`, `echo` and the encoded properties of a flow; `fields` begins at the first of them. Spec: 2.7.4.
-
-    Raises DecodeError for properties that the next peer could not decode.
-    """
-    view: Octets = octets(fields)
-    end: cython.Py_ssize_t = len(fields)
-    available: cython.longlong = read_uint(view, 0, end)
-    p: cython.Py_ssize_t = skip(view, 0, end)
-    echo: cython.bint = False
-    properties = None
-    if count > 2:
-        p = skip(view, p, end)
-        echo = read_uint(view, p, end) == 1
-        if count > 3:
-            p = skip(view, p, end)
-            after: cython.Py_ssize_t = skip(view, p, end)
-            if type(decode(fields[p:after])[0]) is dict:
-                properties = Raw(fields[p:after])
-    return None if available < 0 else available, bool(echo), properties
-
-
-def values_in(data: bytes) -> cython.int:
-    """Number of values in encoded data."""
-    if not data:
-        return 0
-    view: Octets = octets(data)
-    p: cython.Py_ssize_t = 0
-    count: cython.int = 0
-    while p < len(data):
-        p = skip(view, p, len(data))
-        count += 1
-    return count
