@@ -62,6 +62,7 @@ class Composite:
     code: int
     symbol: str
     fields: tuple[Field, ...]
+    tolerant: bool = False  # octets behind the last field, inside of the list, are ignored
 
     def describes(self, descriptor: Any) -> bool:
         """Whether this is the numeric or symbolic descriptor of the type."""
@@ -149,7 +150,7 @@ def read_fields(buf: Buffer, pos: int, end: int, composite: Composite, depth: in
         value, start = decode_value(buf, start, after, depth + 1)
         values.append(value)
         starts.append(start)
-    if start != after:
+    if start != after and not composite.tolerant:
         raise DecodeError(f"{composite.name}: {after - start} bytes too many for count {count}", start)
     return values, starts
 

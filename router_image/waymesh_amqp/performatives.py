@@ -91,6 +91,8 @@ _SASL_CODE = limited("sasl code", UBYTE, 4)  # Spec: 5.3.3.6
 _CAPABILITIES = (Field("offered_capabilities", SYMBOLS), Field("desired_capabilities", SYMBOLS))
 _PROPERTIES = Field("properties", FIELDS)
 
+# Tolerant: python-proton that opens an endpoint twice sends its properties twice, uncounted. A broker must not lose its
+# connection, and with it the links of all clients, for octets that nobody reads.
 _TABLES: dict[type, Composite] = {
     Open: Composite(
         "open",
@@ -107,6 +109,7 @@ _TABLES: dict[type, Composite] = {
             *_CAPABILITIES,
             _PROPERTIES,
         ),
+        tolerant=True,
     ),
     Begin: Composite(
         "begin",
@@ -121,6 +124,7 @@ _TABLES: dict[type, Composite] = {
             *_CAPABILITIES,
             _PROPERTIES,
         ),
+        tolerant=True,
     ),
     Attach: Composite(
         "attach",
@@ -141,6 +145,7 @@ _TABLES: dict[type, Composite] = {
             *_CAPABILITIES,
             _PROPERTIES,
         ),
+        tolerant=True,
     ),
     Flow: Composite(
         "flow",
@@ -228,7 +233,8 @@ _BY_SYMBOL: dict[str, type] = {table.symbol: kind for kind, table in _TABLES.ite
 
 
 def decode_performative(buf: Buffer, pos: int, end: int) -> tuple[Performative, int]:
-    """Decode the performative of the frame body `buf[pos:end]`; returns it and the start of the payload.
+    """Decode the performative of the frame body `buf[pos:end]`; returns it and the end of its last field, which is the
+    start of the payload of a transfer.
 
     Raises DecodeError, with the names of performative and field.
     """
