@@ -15,7 +15,7 @@ from waymesh_amqp.performatives import Flow
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.reading import check_end, list_body, list_count, number, skip
-    from cython.cimports.waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT
+    from cython.cimports.waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT, MAPPED
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
@@ -27,7 +27,7 @@ if cython.compiled:
     )
 else:
     from waymesh_amqp.reading import check_end, list_body, list_count, number, skip
-    from waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT
+    from waymesh_amqp.states import ATTACH_RCVD, DETACH_SENT, MAPPED
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
@@ -137,6 +137,8 @@ def read_flow(
     """The flow whose field list is at p. Spec: 2.7.4."""
     flow: IncomingFlow = session.connection.incoming_flow
     flow.read(b, p, end)
+    if session.state != MAPPED:  # its links have ended: a window would let messages out to them, which get lost
+        return
     seen: cython.uint = flow.next_incoming_id if flow.next_incoming_id >= 0 else 0
     # the remaining window is the peer's window less the frames in flight. Spec: 2.5.6
     shut: cython.bint = session.remote_window <= 0

@@ -255,7 +255,7 @@ class Link:
             self.flow_soon()
 
     def ready(self) -> cython.bint:
-        """Whether a delivery can begin: credit, session window, none in progress, no backlog on the connection."""
-        if self.credit <= 0 or self.busy or self.session.remote_window <= 0:
+        """Whether a delivery can begin: attached, credit, window, none in progress, no backlog on the connection."""
+        if self.credit <= 0 or self.busy or self.session.remote_window <= 0 or not self.attached:
             return False
         return not self.connection.backed_up() or self.session.channel == self.connection.express

@@ -283,7 +283,7 @@ class Session:
 
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
         """Write a disposition now, after the outcomes collected so far."""
-        if self.connection.over:
+        if self.connection.over or self.state != MAPPED:
             return
         self.put_outcomes()
         write_disposition(self, receiver, did, did, settled, state)

@@ -55,3 +55,21 @@ def test_an_address_is_forgotten_with_the_last_link_of_any_kind() -> None:
     assert "M0q" in one.handler.addresses
     one.send(frames.detach(0))
     assert "M0q" not in one.handler.addresses
+
+
+def test_an_ended_session_with_many_links_gets_no_message() -> None:
+    """Its links end in portions; a late flow must not open its window again. Spec: 2.5.6."""
+    hub = core_hub()
+    many, other, producer = (hub.peer().open().begin() for _ in range(3))
+    many.conn.settings.links_at_once = 16
+    for handle in range(40):
+        many.send(frames.attach_receiver(f"r{handle}", handle), frames.credit(10, handle))
+    other.send(frames.attach_receiver(), frames.credit(100))
+    producer.send(frames.attach_sender())
+    many.end.feed(frames.transfer(0, handle=99))  # ends the session
+    assert len(many.conn.lost_links) == 40
+    many.end.feed(frames.flow(incoming_window=1000, next_incoming_id=0))
+    for number in range(60):
+        producer.end.feed(frames.transfer(number))
+    assert len([seen for seen in other.take() if isinstance(seen, Transfer)]) == 60
+    assert not [seen for seen in many.take() if isinstance(seen, Transfer)]
