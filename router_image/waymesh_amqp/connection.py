@@ -250,11 +250,9 @@ class Connection(OutputBuffer):
         self.held = []
         for e in held:
             link: Link = e
-            if link.holding is None:
-                continue
-            if link.backlog is not None and not link.abandoned and link.attached:
+            if link.holding is not None and link.backlog is not None and not link.abandoned and link.attached:
                 self.held.append(link)
-            else:
+            elif link.holding is not None:
                 link.holding.release(link)
 
     def step(self, event: Event) -> None:

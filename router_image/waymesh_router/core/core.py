@@ -142,7 +142,8 @@ class Core(Handler):
             self.own_messages,
             self.credit,
         )
-        uplink.answer, uplink.advertised = self.answer_looked_up, self.linkroutes.advertised
+        uplink.answer, uplink.refuse = self.answer_looked_up, self.refuse_unanswered
+        uplink.advertised = self.linkroutes.advertised
         self.context.control_plane = uplink  # type: ignore[assignment]  # without the calls for control links
         return uplink
 
@@ -280,6 +281,11 @@ class Core(Handler):
             self.refuse(lk, e)
         else:
             self.report_attached(lk)
+
+    def refuse_unanswered(self, lk: RouterLink, refusal: Refusal) -> None:
+        """At an edge router: refuse a client's attach whose lookup has ended without an answer."""
+        if lk.state == ATTACH_RCVD and not lk.connection.over:
+            self.refuse(lk, refusal)
 
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:
         lk: RouterLink = link  # type: ignore[assignment]

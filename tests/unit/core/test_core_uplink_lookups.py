@@ -71,20 +71,23 @@ def test_an_attach_for_a_link_route_without_container_is_refused(hub: Hub) -> No
 
 
 @pytest.mark.parametrize("how", ["late", "lost", "detached"])
-def test_without_an_answer_it_is_a_link_to_an_address(hub: Hub, how: str) -> None:
+def test_without_an_answer_it_is_refused_so_that_the_client_retries(hub: Hub, how: str) -> None:
     interior = Interior(hub, link_routes=True)
     consumer, _ = client(hub, frames.attach_receiver(address="lr.a"))
     if how == "late":
         wait(hub, 2.9)
-        assert not attached(consumer.take())
+        assert consumer.take() == []
         wait(hub, 0.2)
     elif how == "lost":
         interior.peer.peer.kill()
     else:
         interior.peer.detach([link for link in interior.peer.active() if link.address == "made"][1])
         wait(hub, 0.1)
-    assert attached(consumer.take())
-    assert "M0lr.a" in core_of(hub).addresses
+    (error,) = [answer.error for answer in consumer.take() if isinstance(answer, Detach)]
+    assert error is not None
+    assert error.condition == "amqp:resource-limit-exceeded"
+    assert "not known yet" in str(error.description)
+    assert "M0lr.a" not in core_of(hub).addresses
 
 
 def test_a_client_that_leaves_meanwhile_is_forgotten(hub: Hub) -> None:

@@ -15,7 +15,7 @@ from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY, LookupReply
 from waymesh_router.core.edge.uplink_addresses import UplinkAddresses
 from waymesh_router.core.edge.uplink_heartbeat import UplinkHeartbeat
 from waymesh_router.core.edge.uplink_links import UplinkLinks, source, target
-from waymesh_router.core.edge.uplink_lookups import Answer, UplinkLookups
+from waymesh_router.core.edge.uplink_lookups import Answer, Refuse, UplinkLookups
 from waymesh_router.core.edge.uplink_routes import UplinkRoutes
 from waymesh_router.core.forwarding.annotations import arrived
 from waymesh_router.core.kinds import DATA
@@ -24,6 +24,7 @@ from waymesh_router.core.model import Address, Node
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
     from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.attaching import Refusal
     from waymesh_router.core.containers.registry import Containers
     from waymesh_router.core.context import Context
     from waymesh_router.core.forwarding.credit import CreditEvents
@@ -50,6 +51,7 @@ class Uplink:
         credit: CreditEvents,
     ) -> None:
         self.answer: Answer = lambda link, attach, reply: None
+        self.refuse: Refuse = lambda link, refusal: None
         """Called for attaches that waited in `look_up`, see UplinkLookups."""
         self.advertised: Callable[[], Iterable[str]] = tuple
         """The keys of the link routes with a connected container."""
@@ -61,7 +63,7 @@ class Uplink:
         self._table = addresses
         self._links = UplinkLinks(context, links, containers)
         self._addresses = UplinkAddresses(context, addresses, self._links, credit)
-        self._lookups = UplinkLookups(context, self._links, messages, self._answer)
+        self._lookups = UplinkLookups(context, self._links, messages, self._answer, self._refuse)
         self._routes = UplinkRoutes(context, self._links, messages)
         self._up: RouterLink | None = None
         self._down: RouterLink | None = None
@@ -164,6 +166,9 @@ class Uplink:
 
     def _answer(self, link: RouterLink, attach: Attach, reply: LookupReply | None) -> None:
         self.answer(link, attach, reply)
+
+    def _refuse(self, link: RouterLink, refusal: Refusal) -> None:
+        self.refuse(link, refusal)
 
     # ---- from the core
     def local_added(self, key: str, treatment: int) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import DecodeError
+from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from waymesh_router.core.addresses.keys import bare_address, of_routers
+from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.edge.messages import (
     LOOKUP_ADDRESS,
     OK,
@@ -28,21 +29,27 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
 REPLY_CREDIT = 250
+UNKNOWN_TEXT = "the link routes of the mesh are not known yet: try again"
 ANSWER_S = 3.0
-"""After this time without an answer, an attach is handled as if no link route matched."""
+"""After this time without an answer, an attach is refused: as an ordinary link, it would miss a link route for good."""
 
 Answer = Callable[["RouterLink", "Attach", LookupReply | None], None]
+Refuse = Callable[["RouterLink", Refusal], None]
 
 
 class UplinkLookups:
     """The waiting attaches by correlation-id, oldest first.
 
-    `answer(link, attach, reply)` is called when a lookup has ended; `reply` is None without an answer.
+    `answer(link, attach, reply)` is called with an answer; `reply` is None if no link route matches. `refuse` is called
+    without an answer.
     """
 
-    def __init__(self, context: Context, links: UplinkLinks, messages: OwnMessages, answer: Answer) -> None:
+    def __init__(
+        self, context: Context, links: UplinkLinks, messages: OwnMessages, answer: Answer, refuse: Refuse
+    ) -> None:
         self._context = context
         self._answer = answer
+        self._refuse = refuse
         self._waiting: dict[str, tuple[float, RouterLink, Attach]] = {}
         self._service = UplinkService(links, messages, LOOKUP_ADDRESS, REPLY_CREDIT, lambda: None, self._replied)
 
@@ -51,7 +58,7 @@ class UplinkLookups:
         self._service.start()
 
     def stop(self) -> None:
-        """The uplink is lost: handle the waiting attaches without it."""
+        """The uplink is lost: refuse the waiting attaches."""
         self._service.stop()
         self._give_up(list(self._waiting))
 
@@ -78,8 +85,8 @@ class UplinkLookups:
 
     def _give_up(self, numbers: list[str]) -> None:
         for number in numbers:
-            _, link, attach = self._waiting.pop(number)
-            self._answer(link, attach, None)
+            _, link, _ = self._waiting.pop(number)
+            self._refuse(link, Refusal(RESOURCE_LIMIT_EXCEEDED, UNKNOWN_TEXT))
 
     def _replied(self, message: bytes) -> None:
         try:
