@@ -44,6 +44,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding.annotations",
     "waymesh_router.core.forwarding.sections",
     "waymesh_router.core.model",
+    "waymesh_router.core.forwarding.pending_queue",
     "waymesh_router.core.forwarding.section_order",
     "waymesh_router.core.counters",
     "waymesh_router.core.forwarding.budget",

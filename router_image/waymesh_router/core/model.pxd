@@ -5,7 +5,6 @@ cdef class Node
 cdef class Target
 cdef class Address
 cdef class Queued
-cdef class PendingQueue
 cdef class Group
 cdef class Branch
 from waymesh_amqp.connection cimport Connection
@@ -131,7 +130,7 @@ cdef class Address:
     cdef public object subscriber
     cdef public bint exchange
     cdef public Py_ssize_t turn
-    cdef public PendingQueue pending
+    cdef public object pending
     cdef public Address fallback
     cdef public Address primary
     cdef public bint dead
@@ -147,16 +146,6 @@ cdef class Address:
     cpdef bint direct(self) except -1
     cpdef bint directed(self) except -1
     cpdef bint unused(self) except -1
-
-@cython.final
-cdef class PendingQueue:
-    cdef list items
-    cdef Py_ssize_t at
-    cdef Py_ssize_t size(self) noexcept
-    cpdef append(self, Queued q)
-    cdef Queued first(self)
-    cdef Py_ssize_t drop_first(self) except -1
-    cdef remove(self, Queued q)
 
 cdef Queued make_queued(RouterLink link, object annotations)
 
@@ -187,6 +176,8 @@ cdef class Queued:
     cdef public bint complete
     cdef public list branches
     cdef public int unstarted
+    cdef public Py_ssize_t place
+    cdef public long long arrival
     cdef public int to_routers
     cdef public object sample
     cdef add(self, bytes piece)

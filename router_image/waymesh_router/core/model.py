@@ -18,7 +18,7 @@ else:
     from waymesh_router.core.kinds import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.handler import Handler
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from waymesh_router.core.delivery_sampling import Sample
     from waymesh_router.core.edge.edges import Edge
     from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.forwarding.pending_queue import PendingQueue
     from waymesh_router.core.forwarding.section_order import SectionOrder
     from waymesh_router.core.link_routing.candidates import UpstreamLink
     from waymesh_router.peers.peer import Peer
 
-MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
-"""A `PendingQueue` is compacted when more than this number of items, and more than half of them, have left."""
 UNSET: Any = None
 """Initial value of attributes that the creator sets at once, or that are only read if another attribute says so."""
 
@@ -246,50 +245,6 @@ class Address:
         return not (kept or self.consumers or self.producers or self.targets or self.pending or self.subscriber)
 
 
-class PendingQueue:
-    """Deliveries in order of arrival. `items[at]` is the first one. A list, because compiled code reads it without a
-    call, unlike a deque.
-    """
-
-    def __init__(self, deliveries: Iterable[Queued] = ()) -> None:
-        self.items: list[Any] = list(deliveries)  # None: has left
-        self.at = 0
-
-    def __len__(self) -> int:
-        return int(self.size())
-
-    def __iter__(self) -> Iterator[Queued]:
-        return iter(self.items[self.at :])
-
-    def size(self) -> cython.Py_ssize_t:
-        """Like `len`, but compiled code calls it directly in C."""
-        return len(self.items) - self.at
-
-    def append(self, q: Queued) -> None:
-        self.items.append(q)
-
-    def first(self) -> Queued:
-        """The oldest delivery; the queue must not be empty."""
-        q: Queued = self.items[self.at]
-        return q
-
-    def drop_first(self) -> cython.Py_ssize_t:
-        """Remove the first delivery; returns how many still wait."""
-        self.items[self.at] = None
-        self.at += 1
-        if self.at > MANY_LEFT and self.at * 2 > len(self.items):
-            del self.items[: self.at]
-            self.at = 0
-        return len(self.items) - self.at
-
-    def remove(self, q: Queued) -> None:
-        """Remove a delivery, if it is in the queue."""
-        for i in range(self.at, len(self.items)):
-            if self.items[i] is q:
-                del self.items[i]
-                return
-
-
 @cython.freelist(1024)  # has no effect in the .pxd
 @cython.cclass
 class Queued:
@@ -321,6 +276,8 @@ class Queued:
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
+        self.place = 0  # in its PendingGroup
+        self.arrival = 0  # number of its arrival in its PendingQueue
         self.to_routers = 0  # of several consumers: links to other routers that wait for credit
         self.sample: Sample | None = None
 

@@ -8,7 +8,7 @@ from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_router.core.kinds import BALANCED
-from waymesh_router.core.model import Address, Node, PendingQueue, Queued, RouterLink, Target
+from waymesh_router.core.model import Address, Node, Queued, RouterLink, Target
 
 
 @pytest.fixture
@@ -100,33 +100,6 @@ def test_a_delivery_has_the_bytes_of_all_its_frames(link: RouterLink) -> None:
     queued.data = b"first"
     queued.later = [b" and", b" more"]
     assert queued.payload() == b"first and more"
-
-
-def test_a_queue_has_its_deliveries_in_order_of_arrival() -> None:
-    first, second = Queued(None, None), Queued(None, None)
-    queue = PendingQueue([first])
-    queue.append(second)
-    assert len(queue) == 2
-    assert list(queue) == [first, second]
-    assert len(PendingQueue()) == 0
-
-
-def test_a_queue_is_compacted_and_loses_nothing(hub: Hub) -> None:
-    """So many wait that the places of those that have left are freed several times."""
-    consumer, producer = hub.peer().open().begin(), hub.peer().open().begin()
-    consumer.send(frames.attach_receiver())
-    producer.send(frames.attach_sender())
-    producer.send(*(frames.transfer(number, frames.message(b"%d" % number), settled=True) for number in range(200)))
-    queue = core_of(hub).addresses["M0q"].pending
-    assert queue is not None
-    bodies: list[bytes] = []
-    for sent in range(0, 200, 20):
-        consumer.end.feed(frames.credit(20, delivery_count=sent))
-        seen = consumer.frames()
-        bodies += [frame.payload for frame in seen if isinstance(frame, frames.Seen) and frame.payload]
-        assert len(queue) == 180 - sent
-    assert bodies == [frames.message(b"%d" % number) for number in range(200)]
-    assert core_of(hub).addresses["M0q"].pending is None
 
 
 # ---- links

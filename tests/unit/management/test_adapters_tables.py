@@ -13,8 +13,9 @@ from waymesh_amqp.performatives import Close, decode_performative
 from waymesh_amqp.states import DETACHED
 from waymesh_client.cli import sheets, views
 from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, ROUTED, UNAVAILABLE
-from waymesh_router.core.model import Branch, Node, PendingQueue, Queued, Target
+from waymesh_router.core.model import Branch, Node, Queued, Target
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.nodes import NodeView
 from waymesh_router.routing.settings import RoutingSettings
@@ -203,8 +204,9 @@ def test_undelivered_counts_what_waits(router: StubRouter, manager: Manager) -> 
     slow = router.link(3, conn, address=news, is_sender=True)
     slow.queue = deque([Branch(Queued(None, Annotations("A")), slow)] * 4)
     for expected in (3, 2, 1):
-        orders.pending = PendingQueue(Queued(producer, Annotations("A")) for _ in range(expected))
-        orders.pending.append(Queued(None, Annotations("A")))
+        orders.pending = PendingQueue()
+        for link in [*[producer] * expected, None]:
+            orders.pending.append(Queued(link, Annotations("A")))
         assert [row["undeliveredCount"] for row in manager.rows("router.link", "undeliveredCount")] == [expected, 0, 4]
 
 

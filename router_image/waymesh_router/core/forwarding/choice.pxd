@@ -10,6 +10,7 @@ cdef class ConsumerChoice:
     cdef RouterLink pick(self, Address address, Annotations annotations)
     cdef RouterLink pick_elsewhere(self, Address address, Annotations annotations, RouterLink lk)
     cdef bint only_ready(self, Address address, RouterLink out) except -1
+    cdef bint any_ready(self, Address address) except -1
     cdef RouterLink pick_closest(self, Address address, Annotations annotations)
     cdef RouterLink pick_nearest(self, Address address, Annotations annotations)
     cdef RouterLink pick_balanced(self, Address address, Annotations annotations)

@@ -74,6 +74,28 @@ class ConsumerChoice:
         address.turn = found
         return True
 
+    def any_ready(self, address: Address) -> cython.bint:
+        """Whether any consumer is ready, for whichever delivery."""
+        out: RouterLink
+        target: Target
+        for e in address.consumers:
+            out = e
+            if out.ready():
+                return True
+        for t in address.targets.values():
+            target = t
+            if target.link is not None:
+                if target.link.ready():
+                    return True
+                continue
+            neighbour: Node | None = target.node.neighbour()
+            if neighbour is not None and neighbour.connection is not None:
+                for e in neighbour.connection.data_out:
+                    out = e
+                    if out.ready():
+                        return True
+        return False
+
     def pick_closest(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """Round-robin among the nearest: local consumers, else the remote routers with the lowest cost."""
         links: list[RouterLink] = address.consumers

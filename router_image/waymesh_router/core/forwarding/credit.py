@@ -39,7 +39,7 @@ class CreditEvents:
             conn: RouterConnection = out.connection
             if conn.waiting:
                 for address in list(conn.waiting):
-                    self.pending.drain(address)
+                    self.pending.drain_groups(address, False)
                     if address.pending is None:
                         conn.waiting.pop(address, None)
         elif out.address is not None and out.address.pending is not None:

@@ -177,9 +177,8 @@ class Forwarder:
         if lk.transfer_settled and self.pending.enough_wait(address, lk):
             self.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
             return
-        self.pending.enqueue(lk, address, annotations, transfer)
-        if transfer.state_bytes or self.pending.edge_waits(address):
-            self.pending.drain(address)
+        examine: cython.bint = bool(transfer.state_bytes) or self.pending.others_barred(address)
+        self.pending.enqueue(lk, address, annotations, transfer, examine)
 
     def forward(
         self,

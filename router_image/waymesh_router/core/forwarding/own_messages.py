@@ -171,7 +171,7 @@ class OwnMessages:
         address.from_process += 1
         self.sender.budget.take(c, c.size)
         self.pending.wait(address, c)
-        self.pending.drain(address)
+        self.pending.begin(address, c)
         return True
 
     def grown(self, lk: RouterLink, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
@@ -209,7 +209,7 @@ class OwnMessages:
         q.unstarted = 1
         address.from_process += 1
         self.pending.wait(address, q)
-        self.pending.drain(address)
+        self.pending.begin(address, q)
         if q.unstarted and not self.sender.budget.take_reply(q):
             self.pending.withdraw(q)
             self.settlement.counters.dropped_presettled += 1

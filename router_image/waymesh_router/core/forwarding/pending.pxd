@@ -3,8 +3,9 @@ from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.sending cimport QueuedSender
-from waymesh_router.core.model cimport Address, PendingQueue, Queued, RouterConnection, RouterLink
+from waymesh_router.core.model cimport Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -14,22 +15,27 @@ cdef class PendingDeliveries:
     cdef QueuedSender sender
     cdef Settlement settlement
     cdef Counters counters
-    cdef enqueue(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef enqueue(
+        self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer, bint examine
+    )
     cdef bint enough_wait(self, Address address, RouterLink lk) except -1
     cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
     cdef count_redirected(self, Address address)
     cdef wait(self, Address address, Queued q)
     cpdef await_credit(self, Address address)
     cpdef drain(self, Address address)
+    cdef bint others_barred(self, Address address) except -1
+    cdef begin(self, Address address, Queued q)
+    cdef drain_groups(self, Address address, bint paths_changed)
+    cdef bint pass_on(self, Address address, Queued q) except -1
     cdef drain_to(self, Address address, RouterLink out)
-    cpdef bint edge_waits(self, Address address) except -1
-    cdef send_past_first(self, Address address)
+    cpdef consumer_left(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
     cpdef release(self, Queued q)
     cpdef release_all(self, Address address)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
     cdef drop_of(self, Address address, RouterConnection connection)
-    cdef take_out(self, Address address, list back)
+    cdef return_all(self, Address address, list back)
     cdef withdraw(self, Queued q)
-    cdef forget_empty(self, Address address)
+    cdef take_out(self, Address address, Queued q)

@@ -10,8 +10,9 @@ from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DROPPED, LOST
 from waymesh_router.core.forwarding.annotations import Annotations, redirected
 from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.model import Address, PendingQueue, Queued, RouterConnection, RouterLink
+from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class PendingDeliveries:
-    """The queues `Address.pending`: in order of arrival; empty while consumers are ready."""
+    """The queues `Address.pending`; None while consumers are ready."""
 
     def __init__(
         self,
@@ -43,22 +44,29 @@ class PendingDeliveries:
 
     # ---- incoming
     def enqueue(
-        self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
+        self,
+        lk: RouterLink,
+        address: Address,
+        annotations: Annotations,
+        transfer: IncomingTransfer,
+        examine: cython.bint,
     ) -> None:
-        """No consumer is ready for the scanned first frame of a delivery: queue it at the address."""
+        """Queue the scanned first frame of a delivery at its address. `examine`: perhaps it can be sent at once."""
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
         if not q.settled and not self.sender.track_incoming(q, lk):
             return
         q.unstarted = 1
         self.sender.budget.take(q, q.size)
         self.wait(address, q)
+        if examine:
+            self.begin(address, q)
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
         """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
         pending: PendingQueue | None = address.pending
         if pending is None or not address.consumers:
             return False
-        if pending.size() >= PRESETTLED_WAITING * lk.capacity:
+        if pending.count >= PRESETTLED_WAITING * lk.capacity:
             return True
         return self.sender.budget.must_drop(lk)
 
@@ -67,8 +75,7 @@ class PendingDeliveries:
     ) -> None:
         """No consumer of the address is reachable: send the delivery to the fallback destination."""
         self.count_redirected(fallback.primary)
-        self.enqueue(lk, fallback, redirected(annotations, fallback.key, self.stamp), transfer)
-        self.drain(fallback)
+        self.enqueue(lk, fallback, redirected(annotations, fallback.key, self.stamp), transfer, True)
 
     def count_redirected(self, address: Address | None) -> None:
         """Count a delivery that is redirected to the fallback destination."""
@@ -78,9 +85,10 @@ class PendingDeliveries:
 
     def wait(self, address: Address, q: Queued) -> None:
         """Append a delivery to the queue of the address."""
-        if address.pending is None:
-            address.pending = PendingQueue()
-        address.pending.append(q)
+        pending: PendingQueue | None = address.pending
+        if pending is None:
+            pending = address.pending = PendingQueue()
+        pending.append(q)
         self.await_credit(address)
         if address.consumers:
             self.sender.return_early(q)
@@ -95,30 +103,68 @@ class PendingDeliveries:
                 neighbour.connection.waiting[address] = None
 
     # ---- outgoing
+    def others_barred(self, address: Address) -> cython.bint:
+        """Whether deliveries wait that a connection bars: others may overtake them."""
+        pending: PendingQueue | None = address.pending
+        return pending is not None and pending.barred is not None
+
+    def begin(self, address: Address, q: Queued) -> None:
+        """A delivery was appended to the queue: send it now if it overtakes none of its group and a consumer is ready.
+
+        What waits before it waits for another reason, so nothing else is examined.
+        """
+        pending: PendingQueue | None = address.pending
+        if pending is not None and pending.leads(q):
+            self.pass_on(address, q)
+
     def drain(self, address: Address) -> None:
         """Send queued deliveries, in order, as far as consumers are ready. Release those without a path."""
-        q: Queued
-        while address.pending is not None:
-            q = address.pending.first()
-            self.choice.priority = q.priority
-            lk: RouterLink | None = q.barring()
-            if lk is not None:
-                out = self.choice.pick_elsewhere(address, q.annotations, lk)
-                if out is None and self.choice.has_path_elsewhere(address, q.annotations, lk):
-                    self.send_past_first(address)
-                    return
-            else:
-                out = self.choice.pick(address, q.annotations)
-                if out is None and self.choice.has_path(address, q.annotations):
-                    return
-            if address.pending.drop_first() == 0:
-                address.pending = None
-            if out is not None:
-                self.sender.send(q, out, None)
-            elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
-                self.redirect(q, address.fallback)
-            else:
-                self.release(q)
+        self.drain_groups(address, True)
+
+    def drain_groups(self, address: Address, paths_changed: cython.bint) -> None:
+        """Send the oldest delivery until no group can go on. `paths_changed`: some may have no path any more, so that
+        each group is examined even if no consumer is ready."""
+        pending: PendingQueue | None = address.pending
+        q: Queued | None
+        waiting: cython.int = 0
+        try:
+            while address.pending is not None:
+                pending = address.pending
+                q = pending.first()
+                if q is None:
+                    break
+                if self.pass_on(address, q):
+                    continue
+                if q.barring() is None:
+                    break  # no consumer is ready
+                pending.set_aside()
+                waiting += 1
+                if waiting == 2 and not paths_changed and not self.choice.any_ready(address):
+                    break  # a ready consumer would be on another connection than one of two that bar deliveries
+        finally:
+            if waiting and pending is not None:
+                pending.restore()
+
+    def pass_on(self, address: Address, q: Queued) -> cython.bint:
+        """Send the first delivery of a group, or end its wait if it has no path. False if no consumer is ready."""
+        lk: RouterLink | None = q.barring()
+        self.choice.priority = q.priority
+        if lk is not None:
+            out = self.choice.pick_elsewhere(address, q.annotations, lk)
+            if out is None and self.choice.has_path_elsewhere(address, q.annotations, lk):
+                return False
+        else:
+            out = self.choice.pick(address, q.annotations)
+            if out is None and self.choice.has_path(address, q.annotations):
+                return False
+        self.take_out(address, q)
+        if out is not None:
+            self.sender.send(q, out, None)
+        elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
+            self.redirect(q, address.fallback)
+        else:
+            self.release(q)
+        return True
 
     def drain_to(self, address: Address, out: RouterLink) -> None:
         """Like `drain`, when `out` may have become ready.
@@ -126,48 +172,33 @@ class PendingDeliveries:
         Deliveries wait, so it is usually the only ready link: they go to it without examining all others each time.
         """
         if not self.choice.only_ready(address, out):
-            self.drain(address)
+            self.drain_groups(address, False)
             return
         q: Queued
+        pending: PendingQueue
         while address.pending is not None and out.ready():
-            q = address.pending.first()
-            if q.barring() is not None:  # it may be barred from this consumer
-                self.drain(address)
+            pending = address.pending
+            if pending.barred is not None:  # some may be barred from this consumer
+                self.drain_groups(address, False)
                 return
+            q = pending.free.first()
             self.choice.priority = q.priority
             self.choice.picked = None
-            if address.pending.drop_first() == 0:
-                address.pending = None
+            self.take_out(address, q)
             self.sender.send(q, out, None)
 
-    def edge_waits(self, address: Address) -> cython.bint:
-        """Whether the first delivery in the queue came from an edge router: others may overtake it."""
-        if address.pending is None:
-            return False
-        q: Queued = address.pending.first()
-        return q.barring() is not None
-
-    def send_past_first(self, address: Address) -> None:
-        """The first delivery must not return to its edge router, which may have the only ready consumer: send
-        deliveries from elsewhere. Those of one edge router stay in order, and so do all others."""
-        blocked: list[Any] = []
-        for e in list(address.pending or ()):
-            q: Queued = e
-            lk: RouterLink | None = q.barring()
-            if lk is not None and lk.connection in blocked:
-                continue
-            self.choice.priority = q.priority
-            if lk is None:
-                out = self.choice.pick(address, q.annotations)
-            else:
-                out = self.choice.pick_elsewhere(address, q.annotations, lk)
-            if out is not None:
-                address.pending.remove(q)  # type: ignore[union-attr]
-                self.sender.send(q, out, None)
-            elif lk is None:
-                return  # no consumer is ready
-            else:
-                blocked.append(lk.connection)
+    def consumer_left(self, address: Address) -> None:
+        """A consumer has left, others remain. If they are all on one connection, what it bars has no path any more."""
+        pending: PendingQueue | None = address.pending
+        first: RouterLink = address.consumers[0]
+        if pending is None or pending.barred is None or first.connection not in pending.barred:
+            return
+        other: RouterLink
+        for e in address.consumers:
+            other = e
+            if other.connection is not first.connection:
+                return
+        self.drain(address)
 
     def redirect(self, q: Queued, fallback: Address) -> None:
         """Move a queued delivery to a fallback destination."""
@@ -175,7 +206,7 @@ class PendingDeliveries:
         q.address = fallback
         q.annotations = redirected(q.annotations, fallback.key, self.stamp)
         self.wait(fallback, q)
-        self.drain(fallback)
+        self.begin(fallback, q)
 
     # ---- returned to the sender
     def release(self, q: Queued) -> None:
@@ -217,7 +248,7 @@ class PendingDeliveries:
         """Return the unsettled deliveries that arrived on a link and wait for a consumer."""
         address = lk.address
         if address is not None and address.pending is not None:
-            self.take_out(address, [q for q in address.pending if q.link is lk and q.delivery is not None])
+            self.return_all(address, [q for q in address.pending if q.link is lk and q.delivery is not None])
 
     def drop_of(self, address: Address, connection: RouterConnection | None) -> None:
         """Return all deliveries that arrived on a connection and wait here, and drop those that are settled.
@@ -225,27 +256,24 @@ class PendingDeliveries:
         None: those of all connections that have ended.
         """
         if address.pending is not None:
-            self.take_out(address, [q for q in address.pending if q.came_from(connection)])
+            self.return_all(address, [q for q in address.pending if q.came_from(connection)])
 
-    def take_out(self, address: Address, back: list[Any]) -> None:
+    def return_all(self, address: Address, back: list[Any]) -> None:
         """Remove deliveries from the queue of an address and return them."""
-        if not back:
-            return
-        gone = {id(q) for q in back}
-        address.pending = PendingQueue([q for q in address.pending or () if id(q) not in gone])
-        self.forget_empty(address)
+        for q in back:
+            self.take_out(address, q)
         for q in back:
             self.release(q)
 
     def withdraw(self, q: Queued) -> None:
         """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""
         self.sender.end_sample(q, LOST)
-        address: Address = q.address
-        if address.pending is not None:
-            address.pending.remove(q)
-            self.forget_empty(address)
+        self.take_out(q.address, q)
 
-    def forget_empty(self, address: Address) -> None:
-        """Remove the queue of an address if it is empty."""
-        if address.pending is not None and address.pending.size() == 0:
-            address.pending = None
+    def take_out(self, address: Address, q: Queued) -> None:
+        """Remove a delivery from the queue of its address, if it is there."""
+        pending: PendingQueue | None = address.pending
+        if pending is not None:
+            pending.remove(q)
+            if pending.count == 0:
+                address.pending = None

@@ -209,5 +209,5 @@ class EndpointLinks:
             return
         if lk.is_sender and address.tracked is not None:
             self._addresses.on_tracked(address)
-        if self._pending.edge_waits(address):  # now perhaps without a consumer but the delivery's own edge router
-            self._pending.drain(address)
+        if lk.is_sender:
+            self._pending.consumer_left(address)

@@ -1,0 +1,34 @@
+cimport cython
+cdef class PendingGroup
+cdef class PendingQueue
+from waymesh_router.core.model cimport Queued, RouterConnection, RouterLink
+
+@cython.final
+cdef class PendingGroup:
+    cdef list items
+    cdef Py_ssize_t at
+    cdef Py_ssize_t base
+    cdef Py_ssize_t count
+    cdef int append(self, Queued q) except -1
+    cdef Queued first(self)
+    cdef list waiting(self)
+    cdef bint remove(self, Queued q) except -1
+    cdef compact(self)
+
+@cython.final
+cdef class PendingQueue:
+    cdef Py_ssize_t count
+    cdef long long arrived
+    cdef PendingGroup free
+    cdef dict barred
+    cdef list heads
+    cdef list aside
+    cpdef append(self, Queued q)
+    cdef PendingGroup group_barred_by(self, RouterConnection connection, long long arrival)
+    cdef PendingGroup group_of(self, Queued q)
+    cdef bint leads(self, Queued q) except -1
+    cdef Queued first(self)
+    cdef Queued oldest_barred(self)
+    cdef set_aside(self)
+    cdef restore(self)
+    cdef remove(self, Queued q)

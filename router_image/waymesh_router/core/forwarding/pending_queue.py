@@ -1,0 +1,199 @@
+"""The deliveries that wait at one address, in order of arrival, and those from edge routers grouped by connection.
+
+A delivery from an edge router must not return on the connection on which it came (protocol/edge.md "No echo"): that
+connection bars it. So it may have to wait while later deliveries from elsewhere can be sent. All deliveries that the
+same connection bars form a group, and so do all others. Within a group, none overtakes another. No operation examines
+the deliveries behind the first one of a group, however many wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+if TYPE_CHECKING:
+    from waymesh_router.core.model import Queued, RouterConnection, RouterLink
+
+MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
+"""A group is compacted when more than this number of places, and more than half of them, are empty."""
+
+
+class PendingGroup:
+    """Deliveries in order of arrival. `items[at]` is the first one. A list, because compiled code reads it without a
+    call, unlike a deque.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []  # None: has left
+        self.at = 0
+        self.base = 0  # `Queued.place` of items[0]
+        self.count = 0
+
+    def append(self, q: Queued) -> None:
+        q.place = self.base + len(self.items)
+        self.items.append(q)
+        self.count += 1
+
+    def first(self) -> Queued:
+        """The oldest delivery; the group must not be empty."""
+        q: Queued = self.items[self.at]
+        return q
+
+    def waiting(self) -> list[Any]:
+        """All deliveries, in order."""
+        return [e for e in self.items if e is not None]
+
+    def remove(self, q: Queued) -> cython.bint:
+        """Remove a delivery; False if it is not in the group."""
+        n: cython.Py_ssize_t = len(self.items)
+        i: cython.Py_ssize_t = q.place - self.base
+        if i < 0 or i >= n or self.items[i] is not q:
+            return False
+        self.items[i] = None
+        self.count -= 1
+        while self.at < n and self.items[self.at] is None:
+            self.at += 1
+        if self.at > MANY_LEFT and self.at * 2 > n:
+            del self.items[: self.at]
+            self.base += self.at
+            self.at = 0
+        elif n - self.at > 2 * self.count + MANY_LEFT:
+            self.compact()
+        return True
+
+    def compact(self) -> None:
+        """Free the places of deliveries that left from among the others."""
+        q: Queued
+        kept = self.waiting()
+        self.items = []
+        self.at = self.base = self.count = 0
+        for e in kept:
+            q = e
+            self.append(q)
+
+
+class PendingQueue:
+    """The groups of one address."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.arrived = 0  # number of deliveries so far
+        self.free = PendingGroup()  # deliveries that may go to any consumer
+        self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
+        # (arrival of the first delivery, connection) of each group of `barred` that is not set aside. If the first
+        # delivery was removed, `oldest_barred` corrects the entry.
+        self.heads: list[tuple[int, int, RouterConnection]] = []
+        self.aside: list[RouterConnection] = []
+
+    def __len__(self) -> int:
+        return int(self.count)
+
+    def __iter__(self) -> Iterator[Queued]:
+        found: list[Any] = self.free.waiting()
+        if self.barred is not None:
+            group: PendingGroup
+            for e in self.barred.values():
+                group = e
+                found += group.waiting()
+            found.sort(key=_arrival)
+        return iter(found)
+
+    def append(self, q: Queued) -> None:
+        """A delivery begins to wait."""
+        lk: RouterLink | None = q.barring()
+        group: PendingGroup = self.free
+        self.arrived += 1
+        q.arrival = self.arrived
+        self.count += 1
+        if lk is not None:
+            group = self.group_barred_by(lk.connection, q.arrival)
+        group.append(q)
+
+    def group_barred_by(self, connection: RouterConnection, arrival: cython.longlong) -> PendingGroup:
+        """The group of a connection; if it is new, its first delivery is the one with this number of arrival."""
+        if self.barred is None:
+            self.barred = {}
+        found = self.barred.get(connection)
+        if found is None:
+            found = self.barred[connection] = PendingGroup()
+            heappush(self.heads, (arrival, connection.id, connection))
+        group: PendingGroup = found
+        return group
+
+    def group_of(self, q: Queued) -> PendingGroup | None:
+        """The group to which a delivery belongs, if it waits here."""
+        lk: RouterLink | None = q.barring()
+        if lk is None:
+            return self.free
+        return self.barred.get(lk.connection) if self.barred is not None else None
+
+    def leads(self, q: Queued) -> cython.bint:
+        """Whether a delivery is the first of its group."""
+        group: PendingGroup | None = self.group_of(q)
+        return group is not None and group.count > 0 and group.first() is q
+
+    def first(self) -> Queued | None:
+        """The oldest delivery, except those of groups that are set aside; None if there is no other."""
+        q: Queued
+        oldest: Queued
+        if self.barred is None:
+            return self.free.first() if self.free.count else None
+        head = self.oldest_barred()
+        if self.free.count == 0:
+            return head
+        q = self.free.first()
+        if head is not None:
+            oldest = head
+            if oldest.arrival < q.arrival:
+                return oldest
+        return q
+
+    def oldest_barred(self) -> Queued | None:
+        """The oldest delivery of the groups in `heads`; removes empty groups that it finds."""
+        group: PendingGroup
+        q: Queued
+        barred: dict[RouterConnection, PendingGroup] = self.barred  # type: ignore[assignment]  # the caller has checked
+        while self.heads:
+            arrival, number, connection = self.heads[0]
+            group = barred[connection]
+            if group.count:
+                q = group.first()
+                if q.arrival == arrival:
+                    return q
+                heappop(self.heads)
+                heappush(self.heads, (q.arrival, number, connection))
+            else:
+                heappop(self.heads)
+                del barred[connection]
+        if not self.aside:
+            self.barred = None
+        return None
+
+    def set_aside(self) -> None:
+        """`first` ignores the group of the oldest barred delivery until `restore`."""
+        self.aside.append(heappop(self.heads)[2])
+
+    def restore(self) -> None:
+        """End `set_aside`."""
+        aside = self.aside
+        self.aside = []
+        group: PendingGroup
+        for connection in aside:
+            group = self.barred[connection]  # type: ignore[index]  # it is kept while it is in `aside`
+            if group.count:
+                heappush(self.heads, (group.first().arrival, connection.id, connection))
+            else:
+                del self.barred[connection]  # type: ignore[union-attr]
+
+    def remove(self, q: Queued) -> None:
+        """Remove a delivery, if it waits here."""
+        group: PendingGroup | None = self.group_of(q)
+        if group is not None and group.remove(q):
+            self.count -= 1
+
+
+def _arrival(q: Queued) -> int:
+    return q.arrival

@@ -1,0 +1,196 @@
+"""The queue of an address: groups by the connection that bars deliveries, and the order across them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.kit.steps import steps
+from tests.unit.core.edge_peer import UP, EdgePeer
+from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.outcomes import ACCEPTED, RELEASED
+from waymesh_router.core.forwarding.pending_queue import PendingQueue
+from waymesh_router.core.model import Queued
+
+SLACK = 40
+"""Steps by which one event may differ from another: far fewer than one for each delivery that waits."""
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return core_hub()
+
+
+def consumer(hub: Hub, credit: int = 0) -> Peer:
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_receiver(), *([frames.credit(credit)] if credit else []))
+    return peer
+
+
+def waiting(hub: Hub) -> int:
+    queue = core_of(hub).addresses["M0q"].pending
+    return 0 if queue is None else len(queue)
+
+
+def fill(edges: list[EdgePeer], each: int) -> None:
+    """All edge routers send unsettled messages to q, in turns."""
+    for number in range(each):
+        for edge in edges:
+            edge.send(UP, Message(to="q", body=f"{edge.id}{number}"), settled=False)
+
+
+def bodies(peer: Peer) -> list[Any]:
+    return [decode_message(f.payload).body for f in peer.frames() if isinstance(f, frames.Seen) and f.payload]
+
+
+# ---- order
+def test_a_queue_has_its_deliveries_in_order_of_arrival() -> None:
+    first, second = Queued(None, None), Queued(None, None)
+    queue = PendingQueue()
+    queue.append(first)
+    queue.append(second)
+    assert len(queue) == 2
+    assert list(queue) == [first, second]
+    assert len(PendingQueue()) == 0
+
+
+def test_a_queue_is_compacted_and_loses_nothing(hub: Hub) -> None:
+    """So many wait that the places of those that have left are freed several times."""
+    reader, producer = consumer(hub), hub.peer().open().begin()
+    producer.send(frames.attach_sender())
+    producer.send(*(frames.transfer(number, frames.message(b"%d" % number), settled=True) for number in range(200)))
+    queue = core_of(hub).addresses["M0q"].pending
+    assert queue is not None
+    found: list[bytes] = []
+    for sent in range(0, 200, 20):
+        reader.end.feed(frames.credit(20, delivery_count=sent))
+        found += [frame.payload for frame in reader.frames() if isinstance(frame, frames.Seen) and frame.payload]
+        assert len(queue) == 180 - sent
+    assert found == [frames.message(b"%d" % number) for number in range(200)]
+    assert core_of(hub).addresses["M0q"].pending is None
+
+
+def test_deliveries_that_leave_from_among_others_free_their_places(hub: Hub) -> None:
+    """Many links abort an incomplete delivery each: those before and behind them stay in order."""
+    reader, whole = consumer(hub), hub.peer().open().begin()
+    whole.send(frames.attach_sender())
+    aborting = hub.peer().open().begin()
+    aborting.send(*(frames.attach_sender(f"a{n}", n) for n in range(200)))
+    for n in range(200):
+        aborting.send(frames.transfer(n, frames.message(b"gone"), handle=n, more=True))
+        if n % 50 == 0:
+            whole.send(frames.transfer(n // 50, frames.message(b"%d" % n)))
+    assert waiting(hub) == 204
+    aborting.send(*(frames.transfer(None, handle=n, aborted=True) for n in range(199, -1, -1)))
+    assert waiting(hub) == 4
+    reader.end.feed(frames.credit(10))
+    found = [frame.payload for frame in reader.frames() if isinstance(frame, frames.Seen) and frame.payload]
+    assert found == [frames.message(b"%d" % n) for n in (0, 50, 100, 150)]
+
+
+def test_deliveries_of_several_edge_routers_go_out_in_order_of_arrival(hub: Hub) -> None:
+    reader, edges = consumer(hub), [EdgePeer(hub, name) for name in "EFG"]
+    fill(edges, 3)
+    assert waiting(hub) == 9
+    reader.end.feed(frames.credit(4))
+    reader.end.feed(frames.credit(6, delivery_count=4))
+    assert bodies(reader) == [f"{name}{number}" for number in range(3) for name in "EFG"]
+    assert core_of(hub).addresses["M0q"].pending is None
+
+
+def test_what_one_connection_bars_does_not_stop_others(hub: Hub) -> None:
+    """Edge E has the only ready consumer: it gets what came from elsewhere, in order, and keeps what is its own."""
+    stalled, sender = consumer(hub), hub.peer().open().begin()
+    sender.send(frames.attach_sender())
+    one, other = EdgePeer(hub, "E"), EdgePeer(hub, "F")
+    fill([one, other], 2)
+    sender.send(frames.transfer(0, frames.message(b"c")))
+    ready = one.receiver("q", 10)
+    assert one.on(ready) == ["F0", "F1", b"c"]
+    fill([other], 1)
+    assert one.on(ready) == ["F0"]
+    assert waiting(hub) == 2
+    stalled.end.feed(frames.credit(10))
+    assert bodies(stalled) == ["E0", "E1"]
+
+
+def test_what_has_only_its_own_edge_router_left_is_released(hub: Hub) -> None:
+    stalled, one, other = consumer(hub), EdgePeer(hub, "E"), EdgePeer(hub, "F")
+    one.receiver("q", 0)
+    fill([other, one], 2)
+    stalled.send(frames.detach())
+    assert (one.outcomes(), other.outcomes()) == ([RELEASED, RELEASED], [])
+    assert waiting(hub) == 2
+
+
+def test_an_edge_router_that_reconnects_begins_a_new_group(hub: Hub) -> None:
+    reader, edge = consumer(hub), EdgePeer(hub, "E")
+    fill([edge], 2)
+    edge.peer.kill()
+    again = EdgePeer(hub, "E")
+    fill([again], 1)
+    reader.end.feed(frames.credit(10))
+    assert bodies(reader) == ["E0", "E1", "E0"]
+    reader.send(frames.disposition(0, last=2))
+    assert again.outcomes() == [ACCEPTED]
+
+
+# ---- steps
+def steps_of_messages(edges: int, each: int) -> list[int]:
+    """The steps of a further message from an edge router and from a client, while so many wait for one consumer."""
+    hub = core_hub()
+    consumer(hub)
+    peers = [EdgePeer(hub, f"E{number}") for number in range(edges)]
+    fill(peers, each)
+    last, sender = peers[-1], hub.peer().open().begin()
+    sender.send(frames.attach_sender())
+    message = encode_message(Message(to="q", body="x"))
+    from_edge = frames.transfer(last.deliveries, message, handle=UP, settled=False)
+    from_client = frames.transfer(0, frames.message())
+    found = [steps(lambda: last.peer.end.feed(from_edge)), steps(lambda: sender.end.feed(from_client))]
+    assert waiting(hub) == edges * each + 2
+    return found
+
+
+def steps_of_a_flow(edges: int, each: int) -> int:
+    """The steps of a flow of an edge router from which the oldest deliveries came."""
+    hub = core_hub()
+    consumer(hub)
+    peers = [EdgePeer(hub, f"E{number}") for number in range(edges)]
+    fill(peers[:1], each)
+    fill(peers, each)
+    handle = peers[0].receiver("q", 0)
+    flow = frames.credit(1, handle)
+    found = steps(lambda: peers[0].peer.end.feed(flow))
+    assert waiting(hub) == (edges + 1) * each - 1
+    assert peers[0].on(handle) == ["E10"]
+    return found
+
+
+def steps_of_an_abort(waiting_before: int) -> int:
+    hub = core_hub()
+    consumer(hub)
+    sender = hub.peer().open().begin()
+    sender.send(frames.attach_sender("a", 0), frames.attach_sender("b", 1))
+    sender.send(frames.transfer(0, frames.message(), handle=1, more=True))
+    sender.send(*(frames.transfer(n, frames.message(), settled=True) for n in range(1, waiting_before + 1)))
+    abort = frames.transfer(None, handle=1, aborted=True)
+    found = steps(lambda: sender.end.feed(abort))
+    assert waiting(hub) == waiting_before
+    return found
+
+
+def test_a_message_takes_no_more_steps_however_many_of_edge_routers_wait() -> None:
+    few, many = steps_of_messages(2, 2), steps_of_messages(40, 20)
+    assert max(many) <= max(few) + SLACK
+
+
+def test_a_flow_takes_no_more_steps_however_many_of_edge_routers_wait() -> None:
+    assert steps_of_a_flow(40, 20) <= steps_of_a_flow(2, 2) + SLACK
+
+
+def test_an_abort_takes_no_more_steps_however_many_wait() -> None:
+    assert steps_of_an_abort(200) <= steps_of_an_abort(2) + SLACK
