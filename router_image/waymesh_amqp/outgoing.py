@@ -54,8 +54,7 @@ def send_first(
     """Begin a delivery on a link that is `ready()`; returns its delivery-id, which is also its delivery-tag."""
     session: Session = link.session
     conn: Connection = link.connection
-    oid: cython.uint = session.next_delivery_id
-    session.next_delivery_id = serial_add(oid, 1)
+    oid: cython.uint = session.new_delivery_id()
     link.credit -= 1
     link.delivery_count = serial_add(link.delivery_count, 1)
     head: cython.Py_ssize_t = e0 - s0

@@ -42,6 +42,7 @@ cdef class Session:
     cdef public object error
     cdef list blocked
 
+    cdef unsigned int new_delivery_id(self) except? 0
     cpdef begin(self)
     cpdef on_begin(self, begin, int remote_channel)
     cpdef end(self, str condition=*, str description=*)

@@ -80,6 +80,15 @@ class Session:
         self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
 
+    # ---- deliveries
+    def new_delivery_id(self) -> cython.uint:
+        """The id of the next outgoing delivery. After a wrap, it skips ids that are still unsettled. Spec: 2.8.10."""
+        oid: cython.uint = self.next_delivery_id
+        while self.unsettled_out.find(oid) is not None:
+            oid = serial_add(oid, 1)
+        self.next_delivery_id = serial_add(oid, 1)
+        return oid
+
     # ---- begin and end
     def begin(self) -> None:
         """Send our begin, first or in answer. Spec: 2.5.1."""

@@ -276,6 +276,20 @@ def test_2_8_10_next_outgoing_id_and_delivery_id_wrap(core: Hub, start: int) -> 
     assert not producer.conn.done
 
 
+@pytest.mark.parametrize("settled", [False, True])
+def test_2_7_6_delivery_ids_that_are_unsettled_are_skipped_after_a_wrap(core: Hub, settled: bool) -> None:
+    """The consumer never settles two deliveries; 4 billion later, their ids come up again."""
+    consumer = consume(core, credit=100, incoming_window=1000)
+    producer = core.peer().open().begin()
+    producer.send(frames.attach_sender(), *(frames.transfer(i) for i in range(2)))
+    assert [t.delivery_id for t in transfers(consumer)] == [0, 1]
+    consumer.session().next_delivery_id = WRAP - 1
+    producer.send(*(frames.transfer(i, settled=settled) for i in range(2, 5)))
+    assert [t.delivery_id for t in transfers(consumer)] == [WRAP - 1, 2, 3]
+    assert not producer.conn.done
+    assert consumer.session().unsettled_out.count == (2 if settled else 5)
+
+
 def test_2_7_4_flow_before_our_begin_was_seen_has_no_next_incoming_id(core: Hub) -> None:
     consumer = consume(core, credit=100, incoming_window=0)
     produce(core, 3)

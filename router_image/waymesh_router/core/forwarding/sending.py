@@ -71,11 +71,10 @@ def send_with_state(
 ) -> cython.uint:
     """Begin a delivery whose transfer carries a delivery state, on a ready link; returns the delivery-id."""
     session: Session = out.session
-    oid: cython.uint = session.next_delivery_id
+    oid: cython.uint = session.new_delivery_id()
     room: cython.Py_ssize_t = out.connection.peer_max - STATE_HEADER_BYTES - len(state)
     if room < 1:
         return send_first(out, settled, more, octets(data), 0, 0, b"", 0, len(data), form)
-    session.next_delivery_id = serial_add(oid, 1)
     out.credit -= 1
     out.delivery_count = serial_add(out.delivery_count, 1)
     split: cython.bint = len(data) > room

@@ -158,8 +158,7 @@ class RoutedLinks:
         if split:
             n = room
         conn.flush_outcomes()  # a discharge must not overtake outcomes of its transaction
-        oid: cython.uint = session.next_delivery_id
-        session.next_delivery_id = serial_add(oid, 1)
+        oid: cython.uint = session.new_delivery_id()
         self.counters.count_routed_out(out)
         out.credit -= 1
         out.delivery_count = serial_add(out.delivery_count, 1)
