@@ -134,7 +134,7 @@ class Admission:
         used = self._host.memory_usage() if self.limit else None
         level = level_of(used, self.limit, self.level)
         if level != NORMAL:
-            self.relief.when_short(full=level == FULL)
+            self.relief.when_short(level == FULL, self.limit)
         if level == self.level:
             return
         self._log_level(level, used)

@@ -181,7 +181,7 @@ cdef class Queued:
     cdef public int to_routers
     cdef public object sample
     cdef add(self, bytes piece)
-    cpdef bint came_from(self, RouterConnection connection) except -1
+    cpdef bint came_from(self, RouterConnection connection, long long until) except -1
     cdef RouterLink barring(self)
     cdef drop_data(self)
     cpdef bytes payload(self)

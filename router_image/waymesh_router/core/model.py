@@ -277,7 +277,7 @@ class Queued:
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
         self.place = 0  # in its PendingGroup
-        self.arrival = 0  # number of its arrival in its PendingQueue
+        self.arrival = 0  # grows with each record: see QueuedSender.next_arrival
         self.to_routers = 0  # of several consumers: links to other routers that wait for credit
         self.sample: Sample | None = None
 
@@ -292,10 +292,10 @@ class Queued:
         else:
             self.later.append(piece)
 
-    def came_from(self, connection: RouterConnection | None) -> cython.bint:
-        """Whether it arrived on this connection; None: on any that has ended."""
+    def came_from(self, connection: RouterConnection | None, until: cython.longlong) -> cython.bint:
+        """Whether it arrived on this connection, not after number `until` (`arrival`); None: on any that has ended."""
         lk: RouterLink | None = self.link
-        if lk is None:
+        if lk is None or self.arrival > until:
             return False
         conn: RouterConnection = lk.connection
         return conn.over if connection is None else conn is connection

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
+from waymesh_router.core.forwarding.budget import RECORD_BYTES
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 AGAIN_S = 0.01
 """Minimum time between two searches for the client whose messages take the most memory."""
+GONE_PART = 10
+"""Messages whose senders are gone may take 1/GONE_PART of `maxMemory`."""
+_ALL = (1 << 63) - 1
 _ROUTERS = (INTER_ROUTER, "edge")
 _MIB = 1 << 20
 
@@ -29,11 +33,11 @@ def _kept(conn: RouterConnection) -> int:
 
 
 class MemoryRelief:
-    """Drops the waiting messages of disconnected clients, and disconnects the client with the most waiting bytes.
+    """Drops waiting messages whose senders are gone, and disconnects the client with the most waiting bytes.
 
-    Unsettled messages are released; if their client has disconnected, nobody gets an outcome. Pre-settled messages are
-    lost, among them the copies that exchanges made. Messages from other routers and edge routers stay: credit limits
-    them, and those routers are not clients of this one.
+    Unsettled messages are released; if their sender has disconnected, nobody gets an outcome. Pre-settled messages are
+    lost, among them the copies that exchanges made. Messages from routers and edge routers that are connected stay:
+    credit limits them, and those routers are not clients of this one.
     """
 
     def __init__(self, core: Core, log: Log) -> None:
@@ -56,14 +60,19 @@ class MemoryRelief:
         if sum(conn.kept for conn in clients) > budget.most:
             self._disconnect(max(clients, key=_kept))
 
-    def when_short(self, full: bool) -> None:
+    def when_short(self, full: bool, limit: int) -> None:
         """Free memory while its level is HIGH or, with `full`, FULL (core/memory_levels.py); new clients wait for this.
+
+        `limit`: `maxMemory`. If messages whose senders are gone take more than a tenth of it, the oldest of them are
+        dropped until they do not: fewer are hardly the reason for the shortage, and more would lock out new clients.
 
         A client is only disconnected if the messages of all clients together exceed the budget of the router or, while
         memory is full, its own messages exceed its budget.
         """
         budget = self._core.budget
-        self._drop_waiting(None)
+        until = self._oldest_beyond(limit // GONE_PART)
+        if until:
+            self._drop_waiting(None, until)
         clients = self._clients()
         worst = max(clients, key=_kept, default=None)
         if worst is None:
@@ -78,11 +87,29 @@ class MemoryRelief:
         """Connected clients. The messages of disconnected ones are no reason to disconnect another client."""
         return [conn for conn in self._connections() if conn.role not in _ROUTERS and not conn.over and not conn.done]
 
-    def _drop_waiting(self, conn: RouterConnection | None) -> None:
-        """Drop the waiting messages of a client; None: of all disconnected clients."""
+    def _oldest_beyond(self, allowed: int) -> int:
+        """The last number of arrival to drop, so that messages whose senders are gone take at most `allowed` bytes;
+        0 if they take no more."""
+        core = self._core
+        waiting = [queued for address in core.addresses.values() for queued in address.pending or ()]
+        for link in core.links.values():
+            if link.is_sender and link.partner is None:
+                waiting += [branch.queued for branch in link.queue or ()]
+        gone = {queued.arrival: queued.kept + RECORD_BYTES for queued in waiting if queued.came_from(None, _ALL)}
+        beyond = sum(gone.values()) - allowed
+        until = 0
+        for arrival in sorted(gone):
+            if beyond <= 0:
+                break
+            beyond -= gone[arrival]
+            until = arrival
+        return until
+
+    def _drop_waiting(self, conn: RouterConnection | None, until: int = _ALL) -> None:
+        """Drop the waiting messages of a client; None: of all senders that are gone, the oldest up to `until`."""
         core = self._core
         before = core.budget.kept
-        core.interruptions.drop_waiting(conn, list(core.links.values()), list(core.addresses.values()))
+        core.interruptions.drop_waiting(conn, list(core.links.values()), list(core.addresses.values()), until)
         dropped = before - core.budget.kept
         if conn is None and dropped:
             self._tell(f"{dropped} bytes of waiting messages whose senders are gone are dropped")

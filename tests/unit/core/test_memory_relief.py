@@ -12,6 +12,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
 from waymesh_amqp.performatives import Close, Disposition, Transfer
+from waymesh_router.core.forwarding.budget import RECORD_BYTES
 from waymesh_router.memory.relief import AGAIN_S, MemoryRelief
 
 KIB = b"x" * 1024
@@ -186,7 +187,7 @@ def test_while_memory_is_full_a_client_beyond_its_budget_is_disconnected(full: b
     scene.consumer()
     within, beyond = scene.producer(3), scene.producer(5)
     for _ in range(2):
-        scene.relief.when_short(full)
+        scene.relief.when_short(full, LARGE)
     assert [peer.end.conn.done for peer in (within, beyond)] == [False, full]
 
 
@@ -196,7 +197,7 @@ def test_while_memory_is_short_clients_beyond_the_budget_of_the_router_are_disco
     scene.consumer()
     peers = [scene.producer(count) for count in (2, 4, 6)]
     for _ in range(2):
-        scene.relief.when_short(full)
+        scene.relief.when_short(full, LARGE)
     assert [peer.end.conn.done for peer in peers] == [False, False, True]
 
 
@@ -204,7 +205,7 @@ def test_while_memory_is_short_clients_within_their_budgets_stay() -> None:
     scene = Scene(4 * SIZE, 4 * SIZE)
     scene.consumer()
     peers = [scene.producer(2), scene.producer(2)]
-    scene.relief.when_short(full=True)
+    scene.relief.when_short(True, LARGE)
     assert [peer.end.conn.done for peer in peers] == [False, False]
     assert scene.log == []
 
@@ -216,5 +217,29 @@ def test_bytes_from_routers_do_not_count_for_clients() -> None:
     other, client = scene.producer(6), scene.producer(1)
     other.end.conn.role = "inter-router"  # type: ignore[attr-defined]
     scene.relief.end_excess(100.0)
-    scene.relief.when_short(full=True)
+    scene.relief.when_short(True, LARGE)
     assert [peer.end.conn.done for peer in (other, client)] == [False, False]
+
+
+def test_while_memory_is_short_few_messages_of_senders_that_are_gone_stay() -> None:
+    scene = Scene()
+    consumer = scene.consumer()
+    scene.producer(3).kill()
+    cost = 3 * (SIZE + RECORD_BYTES)
+    scene.relief.when_short(True, 10 * cost)
+    assert (scene.core.budget.kept, scene.log) == (3 * SIZE, [])
+    assert bodies(consumer, 20) == 3
+
+
+def test_while_memory_is_short_the_oldest_messages_beyond_a_tenth_of_it_are_dropped() -> None:
+    """Whatever their address, and copies for several consumers."""
+    scene = Scene()
+    scene.multicast("many")
+    readers = [scene.consumer(address) for address in ("q", "many", "many", "r")]
+    there = scene.producer(1)
+    for address in ("q", "many", "r"):
+        scene.producer(2, address, settled=True).kill()
+    scene.relief.when_short(True, 10 * 3 * (SIZE + RECORD_BYTES))
+    assert [bodies(reader, 20) for reader in readers] == [1, 1, 1, 2]
+    assert not there.end.conn.done
+    assert f"{3 * SIZE} bytes" in scene.log[0]

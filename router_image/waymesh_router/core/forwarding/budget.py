@@ -26,6 +26,8 @@ REPLIES_PART = cython.declare(cython.longlong, 8)
 """Messages of the router itself may use 1/REPLIES_PART of the router's budget; the last one may exceed it."""
 NARROW_FRAMES = cython.declare(cython.uint, 32)
 UNLIMITED = 1 << 62
+RECORD_BYTES = 360
+"""What a waiting delivery takes beside its bytes: its record, and its place in a queue (measured)."""
 TOLERANCE = cython.declare(cython.longlong, 16 << 20)
 """`excess` is set at twice the router's limit and these bytes: what a few sessions may send before they are held."""
 

@@ -26,5 +26,5 @@ cdef class Multicast:
     cpdef branch_out(self, Queued q, list outs)
     cdef send_waiting(self, RouterLink out)
     cpdef drop_waiting(self, RouterLink out)
-    cdef drop_of(self, RouterLink out, RouterConnection connection)
+    cdef drop_of(self, RouterLink out, RouterConnection connection, long long until)
     cdef drop_branch(self, RouterLink out, Branch branch)

@@ -203,11 +203,11 @@ class Multicast:
         for e in queue or ():
             self.drop_branch(out, e)
 
-    def drop_of(self, out: RouterLink, connection: RouterConnection | None) -> None:
-        """Drop the copies of messages of a connection that wait for this link. None: of all that have ended."""
-        dropped = [branch for branch in out.queue or () if branch.queued.came_from(connection)]
+    def drop_of(self, out: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> None:
+        """Drop the copies of messages of a connection that wait for this link. Arguments: see `Queued.came_from`."""
+        dropped = [branch for branch in out.queue or () if branch.queued.came_from(connection, until)]
         if dropped:
-            stay = deque(branch for branch in out.queue or () if not branch.queued.came_from(connection))
+            stay = deque(branch for branch in out.queue or () if not branch.queued.came_from(connection, until))
             out.queue = stay or None
         for e in dropped:
             self.drop_branch(out, e)

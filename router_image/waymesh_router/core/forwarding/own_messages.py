@@ -141,6 +141,7 @@ class OwnMessages:
         if self.sender.budget.must_drop(lk):
             return False
         c: Queued = Queued(lk, annotations)
+        c.arrival = self.sender.next_arrival()
         c.copied = c.credited = True
         c.anew = address is not q.address
         c.address = address
@@ -195,6 +196,7 @@ class OwnMessages:
         q: Queued = Queued(None, self.annotations)
         q.address = address
         q.priority = DEFAULT_PRIORITY
+        q.arrival = self.sender.next_arrival()
         q.head_size = sections.head
         q.data = message[: sections.head] + message[sections.rest :]
         q.size = len(message)

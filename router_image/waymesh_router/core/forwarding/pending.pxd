@@ -35,7 +35,7 @@ cdef class PendingDeliveries:
     cpdef release_all(self, Address address)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
-    cdef drop_of(self, Address address, RouterConnection connection)
+    cdef drop_of(self, Address address, RouterConnection connection, long long until)
     cdef return_all(self, Address address, list back)
     cdef withdraw(self, Queued q)
     cdef take_out(self, Address address, Queued q)

@@ -250,13 +250,13 @@ class PendingDeliveries:
         if address is not None and address.pending is not None:
             self.return_all(address, [q for q in address.pending if q.link is lk and q.delivery is not None])
 
-    def drop_of(self, address: Address, connection: RouterConnection | None) -> None:
+    def drop_of(self, address: Address, connection: RouterConnection | None, until: cython.longlong) -> None:
         """Return all deliveries that arrived on a connection and wait here, and drop those that are settled.
 
-        None: those of all connections that have ended.
+        Arguments: see `Queued.came_from`.
         """
         if address.pending is not None:
-            self.return_all(address, [q for q in address.pending if q.came_from(connection)])
+            self.return_all(address, [q for q in address.pending if q.came_from(connection, until)])
 
     def return_all(self, address: Address, back: list[Any]) -> None:
         """Remove deliveries from the queue of an address and return them."""

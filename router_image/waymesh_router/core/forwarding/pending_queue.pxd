@@ -18,7 +18,6 @@ cdef class PendingGroup:
 @cython.final
 cdef class PendingQueue:
     cdef Py_ssize_t count
-    cdef long long arrived
     cdef PendingGroup free
     cdef dict barred
     cdef list heads

@@ -80,10 +80,9 @@ class PendingQueue:
 
     def __init__(self) -> None:
         self.count = 0
-        self.arrived = 0  # number of deliveries so far
         self.free = PendingGroup()  # deliveries that may go to any consumer
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
-        # (arrival of the first delivery, connection) of each group of `barred` that is not set aside. If the first
+        # (arrival of the first delivery, id and connection) of each group of `barred` that is not set aside. If that
         # delivery was removed, `oldest_barred` corrects the entry.
         self.heads: list[tuple[int, int, RouterConnection]] = []
         self.aside: list[RouterConnection] = []
@@ -105,8 +104,6 @@ class PendingQueue:
         """A delivery begins to wait."""
         lk: RouterLink | None = q.barring()
         group: PendingGroup = self.free
-        self.arrived += 1
-        q.arrival = self.arrived
         self.count += 1
         if lk is not None:
             group = self.group_barred_by(lk.connection, q.arrival)

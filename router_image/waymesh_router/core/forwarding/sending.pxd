@@ -16,6 +16,8 @@ cdef class QueuedSender:
     cdef Settlement settlement
     cdef Budget budget
     cdef DeliverySampling sampling
+    cdef long long arrived
+    cdef Py_ssize_t next_arrival(self) except -1
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint track_incoming(self, Queued q, RouterLink lk) except -1
     cdef send(self, Queued q, RouterLink out, Branch branch)

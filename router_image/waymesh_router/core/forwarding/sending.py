@@ -106,6 +106,12 @@ class QueuedSender:
         self.settlement = settlement
         self.budget = budget
         self.sampling = sampling
+        self.arrived = 0  # number of records so far
+
+    def next_arrival(self) -> cython.Py_ssize_t:
+        """The number of a new record: the order in which deliveries began to wait in this router."""
+        self.arrived += 1
+        return self.arrived
 
     def new_queued(
         self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
@@ -116,6 +122,7 @@ class QueuedSender:
         rest: cython.Py_ssize_t = self.sections.rest
         q: Queued = make_queued(lk, annotations)
         q.address = address
+        q.arrival = self.next_arrival()
         q.did = lk.transfer_id
         q.settled = lk.transfer_settled
         q.format = lk.transfer_format

@@ -27,5 +27,5 @@ cdef class Interruptions:
     cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
     cpdef producer_lost(self, RouterLink lk)
     cpdef routed_link_lost(self, RouterLink lk)
-    cpdef drop_waiting(self, RouterConnection connection, list links, list addresses)
+    cpdef drop_waiting(self, RouterConnection connection, list links, list addresses, long long until)
     cdef bint needs_frames(self, Session session) except -1

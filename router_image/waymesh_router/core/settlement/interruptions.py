@@ -180,25 +180,27 @@ class Interruptions:
             other.partner = None
 
     # ---- memory
-    def drop_waiting(self, connection: RouterConnection | None, links: list[Any], addresses: list[Any]) -> None:
-        """Free the memory of the messages of a client that is about to be disconnected, or, with None, of all clients
+    def drop_waiting(
+        self, connection: RouterConnection | None, links: list[Any], addresses: list[Any], until: cython.longlong
+    ) -> None:
+        """Free the memory of the messages of a client that is about to be disconnected, or, with None, of all senders
         that are gone: release those that wait, and drop those that still arrive.
 
-        `links` and `addresses`: all of the router.
+        `links` and `addresses`: all of the router; `until`: see `Queued.came_from`.
         """
         lk: RouterLink
         for e in links:
             lk = e
             if lk.is_sender:
                 if lk.partner is None and lk.queue is not None:
-                    self.multicast.drop_of(lk, connection)
+                    self.multicast.drop_of(lk, connection, until)
             elif lk.connection is connection:
                 self.drop_arriving(lk)
                 lk.drop_head()
                 if lk.partner is not None:
                     self.routed.release_held(lk.partner)
         for e in addresses:
-            self.pending.drop_of(e, connection)
+            self.pending.drop_of(e, connection, until)
 
     # ---- sessions
     def needs_frames(self, session: Session) -> cython.bint:
