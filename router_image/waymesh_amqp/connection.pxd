@@ -20,6 +20,7 @@ cdef class Connection(OutputBuffer):
     cdef public long long octets_in
     cdef public long long octets_out
     cdef public bint unread
+    cdef public bint left
     cdef public long long progress
     cdef public bint done
     cdef public bint over
@@ -73,7 +74,6 @@ cdef class Connection(OutputBuffer):
     cpdef resume(self, bytes answer)
     cdef Session session_at(self, int channel)
     cpdef Session new_session(self)
-    cdef check_links(self)
     cdef free_remote_channel(self, int channel)
     cdef free_channel(self, Session session)
     cpdef Session open_session(self)

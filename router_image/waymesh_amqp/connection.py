@@ -82,6 +82,7 @@ class Connection(OutputBuffer):
         self.unfinished = 0  # octets of the incomplete frame after them
         self.octets_out = 0
         self.unread = False  # set by the owner: nothing is read until the peer takes output
+        self.left = False  # the peer takes nothing more, see peer_left.py
         self.progress = 0  # set by the owner meanwhile: changes as long as the peer takes output or sends segments
         self.done = False
         self.channels_exceeded = False  # the connection ended because the peer began a session over channel-max
@@ -376,11 +377,6 @@ class Connection(OutputBuffer):
         session = Session(self, channel, self.settings.window)
         self.sessions[channel] = session
         return session
-
-    def check_links(self) -> None:
-        """Raises AmqpError if the peer attaches more than `max_links` links: even refused links take memory."""
-        if self.links >= self.settings.max_links:
-            raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"more than {self.settings.max_links} links on a connection")
 
     def free_remote_channel(self, channel: cython.int) -> None:
         """The peer no longer uses the channel."""

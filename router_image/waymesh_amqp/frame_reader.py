@@ -79,6 +79,8 @@ def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cy
                 take_transfer(session, transfer, p + 3, pos + size)
             elif code == 0x15:
                 read_disposition(connection.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
+            elif connection.left and (code == 0x12 or code == 0x13):
+                pass  # nobody reads the answer to an attach or uses the credit of a flow, see peer_left.py
             elif code == 0x13:
                 read_flow(connection.session_at(b[pos + 6] << 8 | b[pos + 7]), b, p + 3, pos + size)
             else:

@@ -11,6 +11,7 @@ from waymesh_amqp.errors import (
     HANDLE_IN_USE,
     LINK_STOLEN,
     NOT_ALLOWED,
+    RESOURCE_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
     AmqpError,
 )
@@ -23,6 +24,7 @@ else:
     from waymesh_amqp.states import ATTACH_RCVD, ATTACH_SENT, DETACH_PIPE, DETACH_RCVD, DETACH_SENT
 
 if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
     from waymesh_amqp.link import Link
     from waymesh_amqp.performatives import Attach, Detach
     from waymesh_amqp.session import Session
@@ -66,7 +68,7 @@ def take_attach(session: Session, attach: Attach) -> None:
         link = None
     ours = link is not None
     if link is None:
-        session.connection.check_links()
+        check_links(session.connection)
         link = session.handler.new_link(session)
         link.name = attach.name
         link.is_sender = is_sender
@@ -88,6 +90,13 @@ def take_attach(session: Session, attach: Attach) -> None:
     link.target = attach.target
     if link.state != DETACH_SENT:
         session.handler.on_attach(link, attach)
+
+
+def check_links(connection: Connection) -> None:
+    """Raises AmqpError if the peer attaches more than `max_links` links: even refused links take memory."""
+    most: int = connection.settings.max_links
+    if connection.links >= most:
+        raise AmqpError(RESOURCE_LIMIT_EXCEEDED, f"more than {most} links on a connection")
 
 
 def take_detach(session: Session, detach: Detach) -> None:

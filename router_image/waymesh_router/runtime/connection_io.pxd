@@ -34,7 +34,8 @@ cdef class ConnectionIO:
     cpdef on_event(self, int mask)
     cpdef abandon(self)
     cdef bint read(self) except -1
-    cdef drain_input(self, str reason)
+    cdef peer_leaves(self)
+    cdef drop_output(self)
     cdef feed(self, Py_ssize_t count)
     cdef pause(self, Py_ssize_t used)
     cpdef continue_input(self)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import cython
 
+from waymesh_amqp.peer_left import peer_left
+
 if cython.compiled:
     from cython.cimports.libc.errno import EAGAIN, EINTR, errno
     from cython.cimports.posix.unistd import read as read_descriptor
@@ -31,7 +33,6 @@ BUFFER_BYTES = 262144
 TURN_BUDGET = cython.declare(cython.longlong, 256)
 """Work that a connection may do in one turn; see `Connection.budget`. Equals the transfers of a session window, which
 take about 0.25 ms, or one attach."""
-WHOLE_BUDGET = cython.declare(cython.longlong, 1 << 62)
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
 """Remaining input is passed to the engine in chunks of this size in later turns, so that little is copied in each."""
 SLACK = 64
@@ -44,6 +45,7 @@ only answers to the client's own frames exceed it, or a large frame."""
 TCP_NOTSENT_LOWAT = 25
 """From netinet/tcp.h; Python 3.11 has no name for it."""
 NOTHING_NOW = cython.declare(cython.int, -1)
+PEER_LEFT = "closed by the peer"
 
 
 class Owner(Protocol):
@@ -88,8 +90,8 @@ class ConnectionIO:
      `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `most_unsent`: see
     `limit_unsent`. `mask`: the awaited events. `last`: the engine connection is closed, its last bytes wait. `tail`:
     received bytes, not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is
-    read until then, so that other connections are served while this peer waits. `tap`: receives all bytes, for the log
-    (tracing.py).
+    read until then, so that other connections are served while this peer waits. `leaving`: the peer takes nothing more. `tap`:
+    receives all bytes, for the log (tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -159,25 +161,32 @@ class ConnectionIO:
                 self.tap.received(buffer.view[left : left + count])
             self.feed(left + count)
         elif count == 0:
-            self.owner.ended(self, "closed by the peer")
+            self.owner.ended(self, PEER_LEFT)
         return count > 0
 
-    def drain_input(self, reason: str) -> None:
-        """The peer closed its receiving side: read the input sent before that, then end the connection."""
+    def peer_leaves(self) -> None:
+        """The peer has closed its transport: drop the output, and handle the input sent before that like other input,
+        a little in each turn. The connection ends at the end of the input.
+        """
         self.leaving = True
-        if self.paused:
-            self.paused = False
-            self.tail = self.tail[self.used :]
-        while self.open and not self.conn.done and self.read():
-            pass
-        if self.open:
-            self.owner.ended(self, reason)
+        self.blocked = False
+        peer_left(self.conn)
+        self.wait_for(EPOLLIN)
+        self.drop_output()
+
+    def drop_output(self) -> None:
+        """The peer takes nothing more: free the memory of the output for it."""
+        conn: Connection = self.conn
+        if conn.end > conn.off:
+            conn.sent(conn.end - conn.off)
+        if conn.done and self.open:
+            self.owner.ended(self, PEER_LEFT)
 
     def feed(self, count: cython.Py_ssize_t) -> None:
         """Pass `count` bytes of the shared buffer to the engine and keep the bytes that it did not use."""
         used: cython.Py_ssize_t
         conn: Connection = self.conn
-        conn.budget = WHOLE_BUDGET if self.leaving else TURN_BUDGET
+        conn.budget = TURN_BUDGET
         try:
             used = conn.receive(self.buffer.octets, count)
         except Exception as error:  # noqa: BLE001 - the connection edge
@@ -270,9 +279,10 @@ class ConnectionIO:
         conn: Connection = self.conn
         sent: cython.Py_ssize_t
         size: cython.Py_ssize_t
-        if self.leaving:
-            return
         try:
+            if self.leaving:
+                self.drop_output()
+                return
             size = conn.end - conn.off
             if size:
                 sent = self.send(self.portion if self.blocked and size > self.portion else size)
@@ -288,8 +298,8 @@ class ConnectionIO:
                 self.wait_for(EPOLLIN)
             if conn.done:
                 self.owner.finished(self)
-        except OSError as error:
-            self.drain_input(error.strerror or str(error))
+        except OSError:
+            self.peer_leaves()
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, co
 OPENED = AMQP_HEADER + frames.open_() + frames.begin()
 FRAME_LIMIT = 400_000
 WAIT_S = 30.0
+TURN_BUDGET = 256
 
 
 class Owner:
@@ -220,6 +222,72 @@ def test_what_a_peer_sent_before_it_went_is_taken_though_it_was_paused(buffer: R
             client.read()
     assert client.attached() == 40
     assert len(client.owner.reasons) == 1
+    client.io.sock.close()
+
+
+def reset(client: Client) -> None:
+    """The client closes its socket without having read the answers; the router notices it when it writes."""
+    client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.sock.close()
+    arrived = select.poll()
+    arrived.register(client.io.sock, 0)
+    assert arrived.poll(WAIT_S * 1000), "no reset has come"
+    client.io.conn.put(frames.EMPTY)
+    client.io.flush()
+
+
+def test_no_links_are_attached_for_a_peer_that_is_gone(buffer: ReceiveBuffer) -> None:
+    client = Client(buffer, Recorder())
+    client.send(attaches(1000))
+    client.read()
+    before = client.attached()
+    reset(client)
+    turns = 0
+    while client.io.open:
+        turns += 1
+        if client.paused():
+            continue_all_inputs(buffer)
+        else:
+            client.read()
+    assert client.attached() == before
+    assert turns >= 1000 // TURN_BUDGET, "what is skipped is work, too"
+    client.io.sock.close()
+
+
+def test_messages_of_a_peer_that_is_gone_are_taken_in_portions(buffer: ReceiveBuffer) -> None:
+    client = Client(buffer, Recorder(grant=1500), window=2000)
+    client.send(frames.attach_sender("a", 0))
+    client.take(1)
+    client.io.flush()
+    client.send(b"".join(frames.transfer(number, b"", settled=True) for number in range(600)))
+    reset(client)
+    taken = [0]
+    while client.io.open:
+        if client.paused():
+            continue_all_inputs(buffer)
+        else:
+            client.read()
+        taken.append(len(client.handler.named("transfer")))
+    assert taken[-1] == 600
+    assert max(later - earlier for earlier, later in pairwise(taken)) == TURN_BUDGET
+    client.io.sock.close()
+
+
+def test_no_delivery_begins_for_a_peer_that_is_gone(buffer: ReceiveBuffer) -> None:
+    client = Client(buffer, Recorder())
+    client.send(frames.attach_receiver("r", 0) + frames.credit(100))
+    client.take(1)
+    while client.paused():
+        continue_all_inputs(buffer)
+    link = client.handler.links[0]
+    assert link.ready()
+    client.send(frames.credit(200) + attaches(1))
+    reset(client)
+    assert not link.ready()
+    while client.io.open:
+        client.read()
+        continue_all_inputs(buffer)
+    assert not link.ready()
     client.io.sock.close()
 
 
