@@ -39,6 +39,7 @@ cdef class Connection(OutputBuffer):
     cdef public dict remote_sessions
     cdef public object channels
     cdef public long long links
+    cdef public long long refused
     cdef public list lost_links
     cdef public list losing
     cdef int last_channel

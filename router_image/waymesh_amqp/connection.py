@@ -101,6 +101,7 @@ class Connection(OutputBuffer):
         self.remote_sessions: dict[int, Session] = {}  # by the peer's channel
         self.channels = FreeNumbers()
         self.links = 0  # number of our handles in use
+        self.refused = 0  # those of them of refused links, see refused.py
         self.lost_links: list[Link] = []  # links of ended sessions that `end_links` must end, last one first
         self.losing: list[Session] = []  # ended sessions with links in `lost_links`
         self.last_channel = -1

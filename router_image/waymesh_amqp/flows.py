@@ -12,6 +12,7 @@ from waymesh_amqp.errors import UNATTACHED_HANDLE, DecodeError
 from waymesh_amqp.limits import OUTGOING_WINDOW
 from waymesh_amqp.link import Link
 from waymesh_amqp.performatives import Flow
+from waymesh_amqp.refused import is_refused
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.reading import check_end, list_body, list_count, number, skip
@@ -152,7 +153,7 @@ def read_flow(
         return
     link: Link | None = session.remote_link(flow.handle)
     if link is None or not (link.attached or link.state == ATTACH_RCVD):
-        if link is None or link.state != DETACH_SENT:
+        if not is_refused(session, flow.handle) if link is None else link.state != DETACH_SENT:
             session.end(UNATTACHED_HANDLE, f"flow for handle {flow.handle}, which is not attached")
         return
     take_link_flow(session, link, flow)

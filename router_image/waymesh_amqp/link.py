@@ -9,6 +9,7 @@ import cython
 
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Attach, Detach, ErrorInfo
+from waymesh_amqp.refused import keep_handles
 from waymesh_amqp.states import LINK, Event, advance, may
 
 if cython.compiled:
@@ -117,6 +118,7 @@ class Link:
         """Answer the peer's attach with an attach without terminus, and a detach with the error. Spec: 2.6.3."""
         self.send_attach(self.bare_answer())
         self.detach(condition, description)
+        keep_handles(self)
 
     def bare_answer(self) -> Attach:
         """An attach without termini, which refuses the link."""
@@ -149,6 +151,7 @@ class Link:
         else:
             self.send_attach(bare)
             self.detach(error.condition, error.description)
+            keep_handles(self)
 
     def detach(self, condition: str = "", description: str = "") -> None:
         """Close the link. Its deliveries end now; the object stays until the peer answers."""

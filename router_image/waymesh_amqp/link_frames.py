@@ -16,6 +16,7 @@ from waymesh_amqp.errors import (
     AmqpError,
 )
 from waymesh_amqp.limits import HANDLE_MAX
+from waymesh_amqp.refused import end_refused, is_refused
 from waymesh_amqp.states import LINK, Event, advance
 
 if cython.compiled:
@@ -58,7 +59,7 @@ def take_attach(session: Session, attach: Attach) -> None:
     """The peer attaches a link, or answers our attach."""
     if attach.handle > HANDLE_MAX:
         raise AmqpError(FRAMING_ERROR, f"handle {attach.handle} is over handle-max {HANDLE_MAX}")
-    if attach.handle in session.remote_links:
+    if attach.handle in session.remote_links or is_refused(session, attach.handle):
         session.end(HANDLE_IN_USE, f"handle {attach.handle} is already attached")
         return
     is_sender: bool = bool(attach.role)
@@ -103,6 +104,8 @@ def take_detach(session: Session, detach: Detach) -> None:
     """The peer detaches a link, or answers our detach."""
     link = session.remote_link(detach.handle)
     if link is None:
+        if end_refused(session, detach.handle):
+            return
         session.end(UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
         return
     unanswered = link.state == ATTACH_RCVD

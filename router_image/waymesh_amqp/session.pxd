@@ -16,6 +16,7 @@ cdef class Session:
     cdef public list links
     cdef public object handles
     cdef dict remote_links
+    cdef public dict refused
     cdef long long last_handle
     cdef Link last_link
     cdef public unsigned int remote_handle_max
@@ -58,7 +59,7 @@ cdef class Session:
     cdef forget_name(self, Link link)
     cdef forget(self, Link link, answer=*)
     cdef Link remote_link(self, long long handle)
-    cdef free_remote_handle(self, Link link)
+    cpdef free_remote_handle(self, Link link)
     cdef unblock(self)
     cpdef settle(self, unsigned int did, bytes state)
     cdef list_for_flush(self)

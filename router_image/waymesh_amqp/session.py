@@ -18,6 +18,7 @@ from waymesh_amqp.link import Link
 from waymesh_amqp.lost_links import lose_session
 from waymesh_amqp.outcome_ranges import OutcomeRanges
 from waymesh_amqp.performatives import Begin, Detach, End, ErrorInfo
+from waymesh_amqp.refused import drop_refused
 from waymesh_amqp.states import SESSION, Event, advance, may
 
 if cython.compiled:
@@ -54,6 +55,7 @@ class Session:
         self.remote_links: dict[int, Link] = {}  # by the peer's handle
         self.last_handle = -1
         self.last_link: Link | None = None  # the link of `last_handle`
+        self.refused: dict[int, int] | None = None  # see refused.py: our handles by the peer's
         self.remote_handle_max = 0xFFFFFFFF
         self.window = window  # our incoming window, in frames
         self.next_incoming_id = 0
@@ -139,6 +141,7 @@ class Session:
         """The session has ended with its links; many links end later, in portions."""
         self.error = error
         self.remote_window = 0
+        drop_refused(self)
         if self.connection.over:
             self.state = ENDED
         elif self.handles.used > self.connection.settings.links_at_once:
@@ -154,6 +157,7 @@ class Session:
         """Stop all links, as the session has ended. The caller must call `lose` for each returned link."""
         self.flow_links.clear()
         self.outcomes.clear()
+        drop_refused(self)
         found = [link for link in self.links if link is not None and link.state != GONE]
         for link in found:
             link.enter(GONE)

@@ -25,6 +25,7 @@ class ConnectionSettings:
     max_frame_size: int = 16384
     channel_max: int = 32767
     max_links: int = 32768  # in all sessions together; the connection of a peer that attaches more is closed
+    max_refused: int = 0x7FFFFFFF  # links that were refused and not detached by the peer: more end the connection
     links_at_once: int = 0x7FFFFFFF  # a connection with more links ends them in portions, see `Handler.ending`
     idle_timeout_s: float = 16.0  # 0: none
     handshake_timeout_s: float = 15.0

@@ -21,6 +21,7 @@ from waymesh_amqp.errors import (
     WINDOW_VIOLATION,
     DecodeError,
 )
+from waymesh_amqp.refused import is_refused
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
@@ -295,6 +296,8 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
         session.window_is_low()
     link: Link | None = session.remote_link(transfer.handle)
     if link is None:
+        if is_refused(session, transfer.handle):
+            return
         session.end(UNATTACHED_HANDLE, "transfer on a handle that is not attached")
         return
     if not link.attached:

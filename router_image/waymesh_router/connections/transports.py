@@ -23,6 +23,9 @@ PRODUCT = "waymesh-router"
 ANNOTATIONS_VERSION = 1
 LINKS_AT_ONCE = 16
 """A client connection with more links than this is cleaned up in several turns."""
+MOST_REFUSED = 1000
+"""Links of a client that were refused and whose detach it has not answered. A client answers when it reads, so one with
+more does not read, or is no client. Each takes about 150 octets, and refusing is as much work as attaching."""
 CONTAINER_IDLE_S = 4.0
 """Minimum idle time-out toward brokers, which then get heartbeats every 2 s: some refuse or miss shorter intervals."""
 
@@ -48,6 +51,8 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
     else:
         settings.max_links = attrs.get("maxLinks") or settings.max_links
         settings.links_at_once = LINKS_AT_ONCE
+    if attrs.get("role") in (None, "normal"):
+        settings.max_refused = MOST_REFUSED
     settings.properties = {
         Symbol("product"): PRODUCT,
         Symbol("version"): version,
