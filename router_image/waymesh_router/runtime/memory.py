@@ -11,6 +11,10 @@ LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/me
 """Limits of the control group, version 2 and version 1."""
 TRIM_BYTES = 32 << 20
 """Memory is trimmed when the waiting bytes are below their maximum by this number, and below half of it."""
+MANY_ENDED = 4096
+"""Memory is trimmed when this number of links has ended: each had about 2 KiB, with its handle, name and address."""
+GROWN_BYTES = 8 << 20
+"""Memory is trimmed when connections have ended and the process is this much larger than after the last trim."""
 POLL_S = 1.0
 
 
@@ -49,6 +53,21 @@ class Trimmer:
         """`trim`: called instead of the C library's malloc_trim, which some libraries do not have."""
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
+        self._links = self._connections = 0  # that had ended at the last trim
+        self._resident = 0  # bytes after the last trim
+
+    def ended(self, links: int, connections: int, resident: Callable[[], int]) -> None:
+        """Must be called every POLL_S. `links`, `connections`: how many have ended so far. `resident()`: memory of the
+        process, in bytes."""
+        used = resident()
+        self._resident = self._resident or used
+        grown = connections > self._connections and used - self._resident >= GROWN_BYTES
+        if links - self._links < MANY_ENDED and not grown:
+            return
+        self._links, self._connections = links, connections
+        if self._trim is not None:
+            self._trim(0)
+        self._resident = resident()
 
     def poll(self, waiting: int, most: int) -> None:
         """Must be called every POLL_S. `waiting`: bytes of messages that wait in the router now, `most`: their maximum

@@ -153,6 +153,9 @@ class Running:
         budget = self.router.core.budget
         self._trimmer.poll(budget.kept, budget.peak)
         budget.peak = budget.kept
+        links, connections = self.router.core.link_registry, self.router.core.connection_table
+        ended = links.next_id - len(links.by_id), connections.next_id - len(connections.by_id)
+        self._trimmer.ended(*ended, self.host.memory_usage)
         self.loop.call_later(POLL_S, self._look_at_memory)
 
 

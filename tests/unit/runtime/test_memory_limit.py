@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_router.memory.buffers import GIB, MIB, buffer_limits
-from waymesh_router.runtime.memory import TRIM_BYTES, Trimmer, memory_limit
+from waymesh_router.runtime.memory import GROWN_BYTES, MANY_ENDED, TRIM_BYTES, Trimmer, memory_limit
 
 pytestmark = pytest.mark.engine_independent
 
@@ -67,3 +67,25 @@ def test_memory_is_trimmed_after_a_peak_between_two_looks() -> None:
     trimmer = Trimmer(calls.append)
     trimmer.poll(0, TRIM_BYTES)
     assert calls == [0]
+
+
+def test_memory_is_given_back_when_many_links_have_ended() -> None:
+    calls: list[int] = []
+    trimmer = Trimmer(calls.append)
+    for ended in (0, MANY_ENDED - 1, MANY_ENDED, MANY_ENDED + 1, 2 * MANY_ENDED - 1):
+        trimmer.ended(ended, 0, lambda: MIB)
+    assert calls == [0]
+    trimmer.ended(2 * MANY_ENDED, 0, lambda: MIB)
+    assert calls == [0, 0]
+
+
+def test_memory_is_given_back_when_a_connection_of_a_large_process_has_ended() -> None:
+    calls: list[int] = []
+    trimmer = Trimmer(calls.append)
+    trimmer.ended(0, 1, lambda: MIB)
+    trimmer.ended(0, 1, lambda: MIB + GROWN_BYTES)
+    assert calls == [0]
+    trimmer.ended(0, 2, lambda: MIB + GROWN_BYTES)
+    assert calls == [0], "the last trim left that much"
+    trimmer.ended(0, 3, lambda: MIB + 2 * GROWN_BYTES)
+    assert calls == [0, 0]
