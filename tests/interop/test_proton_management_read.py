@@ -217,3 +217,27 @@ def test_the_client_library_and_the_right_to_read(start_router: StartRouter) -> 
         with pytest.raises(ManagementError, match="CREATE is not allowed: listener readers has no management: write"):
             client.create("address", {"prefix": "p"}, name="mine")
         assert "mine" not in [row["name"] for row in client.query("address", ["name"])]
+
+
+ADDRESSES = {"operation": "QUERY", "entityType": "router.address", **NODE}
+LINKS = {"operation": "QUERY", "entityType": "router.link", **NODE}
+
+
+def test_reply_addresses_of_other_clients_are_hidden(mesh: Mesh, reader: Reader) -> None:
+    others = [Client(mesh[name].url) for name in "AB"]
+    secrets = [str(client.receiver(None, 1, dynamic=True).address).rpartition("temp.")[2] for client in others]
+    own = str(reader.replies.address).rpartition("temp.")[2]
+    for place, secret in (("$management", secrets[0]), ("_topo/0/B/$management", secrets[1])):
+        for query in (ADDRESSES, LINKS, {**ADDRESSES, "orderBy": "key"}):
+            status, body = reader.ask(place, query)
+            assert status == 200
+            assert secret not in str(body), (place, query)
+            assert "Ltemp.***" in str(body), (place, query)
+        for name in (secret, f"Ltemp.{secret}"):
+            status, body = reader.ask(place, {**ADDRESSES, "where": f"key like '%{name}%'"})
+            assert status != 200 or not body["results"], "nor can it be searched for"
+    assert own in str(reader.ask("$management", LINKS)[1]), "its own one is shown"
+    with ManagementClient(mesh["A"].url) as client:
+        assert any(secrets[0] in str(row) for row in client.query("router.address"))
+    for client in others:
+        client.close()

@@ -1,4 +1,4 @@
-"""Refused links keep their handles until the peer's detach, nothing else, and not without a limit. Spec: 2.6.3, 2.6.5"""
+"""Refused links keep only their handles until the peer's detach, and not without a limit. Spec: 2.6.3, 2.6.5"""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from waymesh_router.management.errors import (
 )
 from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.query import Query, without_secrets
+from waymesh_router.management.reader_view import adapters_for_reader
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
@@ -123,8 +124,11 @@ class Agent:
 
     def for_tenant(self, tenant: str) -> Agent:
         """An agent restricted to the entities of a tenant."""
-        adapters: Mapping[str, EntityAdapter] = {} if self._for_tenant is None else self._for_tenant(tenant)
-        return Agent(adapters, log=self._log)
+        return Agent({} if self._for_tenant is None else self._for_tenant(tenant), log=self._log)
+
+    def for_reader(self, connection: str) -> Agent:
+        """An agent for a client that may only read, with this connection ("" at another router)."""
+        return Agent(adapters_for_reader(self.adapters, connection), log=self._log, recent_log=self._recent_log)
 
     def continue_query(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; returns the reply, or None if there is more to read."""

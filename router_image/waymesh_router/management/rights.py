@@ -16,6 +16,7 @@ from waymesh_router.core.kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MANAGEME
 from waymesh_router.events import event as events
 from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.management.errors import bad_request, forbidden
+from waymesh_router.management.reader_view import FOR_READER
 from waymesh_router.management.request import READ_OPERATIONS, TENANT_OPERATIONS, Request
 from waymesh_schema.events import LogEvent
 from waymesh_schema.model import camel_case
@@ -149,14 +150,17 @@ def _limit(conn: RouterConnection, where: str) -> str:
     return f"{where} {conn.origin} has no management: write"
 
 
-def reencoded(message: Message, request: Request, to: str) -> bytes:
-    """The checked request as a new message to the router at an address. Raises ManagementError 400."""
+def reencoded(message: Message, request: Request, to: str, link: RouterLink) -> bytes:
+    """The checked request of a link as a new message to the router at an address. Raises ManagementError 400."""
+    properties = {**request.properties, "operation": request.operation}
+    if link.connection.management == READ_MANAGEMENT:
+        properties[FOR_READER] = True
     copy = Message(
         to=to,
         message_id=message.message_id,
         correlation_id=message.correlation_id,
         reply_to=message.reply_to,
-        application_properties={**request.properties, "operation": request.operation},
+        application_properties=properties,
         body=dict(request.body),
     )
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, encode_message
-from waymesh_router.core.kinds import ENDPOINT
+from waymesh_router.core.kinds import ENDPOINT, READ_MANAGEMENT
 from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.events.event import Event, ModuleLog, about
 from waymesh_router.management.agent import Agent, failed
@@ -22,6 +22,7 @@ from waymesh_router.management.errors import (
 )
 from waymesh_router.management.long_queries import LongQueries
 from waymesh_router.management.look_ups import LookUps, Task
+from waymesh_router.management.reader_view import FOR_READER
 from waymesh_router.management.request import MAX_VALUES, decode_request, read_request
 from waymesh_router.management.rights import Rights, needs_check, reencoded
 from waymesh_schema.events import LogEvent
@@ -77,7 +78,7 @@ class ManagementService:
             return
         if link is not None and needs_check(link) and self._refuse_or_forward(request, link):
             return
-        agent = self._agent.for_tenant(conn.tenant) if tenant else self._agent
+        agent = self._agent.for_tenant(conn.tenant) if tenant else self._agent_for(request, link)
         host_values = link is not None and link.kind == ENDPOINT and conn.management_files
         connection = None if conn is None else str(conn.id)
         later = partial(self._long.add, conn)
@@ -93,6 +94,13 @@ class ManagementService:
 
         self._look_ups.carry_out(Task(conn, work, refuse))
 
+    def _agent_for(self, request: Message, link: RouterLink | None) -> Agent:
+        """The agent for a request of a client that is no tenant, or of another router."""
+        if link is not None and link.kind == ENDPOINT and link.connection.management == READ_MANAGEMENT:
+            return self._agent.for_reader(str(link.connection.id))
+        passed_on = (request.application_properties or {}).get(FOR_READER)
+        return self._agent.for_reader("") if passed_on else self._agent
+
     def _refuse_or_forward(self, message: Message, link: RouterLink) -> bool:
         """Refuse a request that the client may not send, or forward it to another router. False: answer it here."""
         try:
@@ -101,7 +109,7 @@ class ManagementService:
             other = self._rights.other_router(link)
             if other is None:
                 return False
-            if message.reply_to and not self._send(other, reencoded(message, request, other)):
+            if message.reply_to and not self._send(other, reencoded(message, request, other, link)):
                 raise unavailable(f"{other} cannot be reached")
         except ManagementError as error:
             self._reply(failed(message, error.status, error.description), link)

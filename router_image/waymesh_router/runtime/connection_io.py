@@ -90,8 +90,8 @@ class ConnectionIO:
      `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `most_unsent`: see
     `limit_unsent`. `mask`: the awaited events. `last`: the engine connection is closed, its last bytes wait. `tail`:
     received bytes, not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is
-    read until then, so that other connections are served while this peer waits. `leaving`: the peer takes nothing more. `tap`:
-    receives all bytes, for the log (tracing.py).
+    read until then, so that other connections are served while this peer waits. `leaving`: the peer takes
+    nothing more. `tap`: receives all bytes, for the log (tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:

@@ -145,7 +145,8 @@ def test_a_read_of_another_router_is_written_anew(desk: Desk) -> None:
     desk.ask({"operation": "query", "entityType": "router", **NODE}, {"attributeNames": ["id"]}, to=OTHER)
     ((address, request),) = desk.sent
     assert (address, request.to, request.reply_to, request.correlation_id) == (OTHER, OTHER, REPLIES, "c1")
-    assert request.application_properties == {"operation": "QUERY", "entityType": "router", **NODE}
+    passed_on = {"operation": "QUERY", "entityType": "router", **NODE, "waymeshForReader": True}
+    assert request.application_properties == passed_on
     assert request.body == {"attributeNames": ["id"]}
 
 

@@ -1,0 +1,56 @@
+"""What clients see that may only read (`management: read`): the entities of the router, but no reply addresses of others.
+
+The name of a dynamic source is the only protection of the replies that its client gets: whoever knows it can send some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from waymesh_router.core.addresses.keys import LOCAL
+from waymesh_router.core.attaching import TEMPORARY_NODE
+from waymesh_router.management.adapters import Attributes, EntityAdapter
+
+FOR_READER = "waymeshForReader"
+"""Property of a request that a router passes on to another one for a client that may only read."""
+HIDDEN = f"{LOCAL}{TEMPORARY_NODE}*******"
+_NAMES = ("identity", "name", "key", "owningAddr")
+_OWNER = "connectionId"
+
+
+def adapters_for_reader(adapters: Mapping[str, EntityAdapter], connection: str) -> dict[str, EntityAdapter]:
+    """The adapters for a client with this connection, whose own reply addresses it sees at its links; "" for none."""
+    hiding = (name for name in ("router.address", "router.link") if name in adapters)
+    return {**adapters, **{name: _HidesReplies(adapters[name], connection) for name in hiding}}
+
+
+class _HidesReplies(EntityAdapter):
+    """Shows HIDDEN instead of reply addresses. It only reads."""
+
+    def __init__(self, shown: EntityAdapter, connection: str) -> None:
+        super().__init__(shown.entity_type)
+        self._shown = shown
+        self._connection = connection
+
+    def rows(self, now: float) -> Iterable[Attributes]:
+        return (self._row(row) for row in self._shown.rows(now))
+
+    def find(self, key: str, value: str, now: float) -> Attributes | None:
+        row = self._shown.find(key, value, now)
+        return None if row is None else self._row(row)
+
+    def select(self, names: Sequence[str], now: float, start: int, stop: int | None) -> Iterator[list[Any]]:
+        places = [place for place, name in enumerate(names) if name in _NAMES]
+        for row in self._shown.select([*names, _OWNER], now, start, stop):
+            owner = row.pop()
+            for place in places:
+                row[place] = self._value(row[place], owner)
+            yield row
+
+    def _row(self, row: Attributes) -> Attributes:
+        return {**row, **{name: self._value(row[name], row.get(_OWNER)) for name in _NAMES if name in row}}
+
+    def _value(self, value: Any, owner: Any) -> Any:
+        secret = isinstance(value, str) and value.startswith(LOCAL + TEMPORARY_NODE)
+        return HIDDEN if secret and (not owner or owner != self._connection) else value
