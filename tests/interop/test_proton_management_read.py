@@ -237,7 +237,7 @@ def test_reply_addresses_of_other_clients_are_hidden(mesh: Mesh, reader: Reader)
             status, body = reader.ask(place, {**ADDRESSES, "where": f"key like '%{name}%'"})
             assert status != 200 or not body["results"], "nor can it be searched for"
     assert own in str(reader.ask("$management", LINKS)[1]), "its own one is shown"
-    with ManagementClient(mesh["A"].url) as client:
-        assert any(secrets[0] in str(row) for row in client.query("router.address"))
+    with ManagementClient(mesh["A"].url) as manager:
+        assert any(secrets[0] in str(row) for row in manager.query("router.address"))
     for client in others:
         client.close()

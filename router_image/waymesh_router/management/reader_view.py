@@ -1,4 +1,4 @@
-"""What clients see that may only read (`management: read`): the entities of the router, but no reply addresses of others.
+"""What clients see that may only read (`management: read`): all entities, but no reply addresses of others.
 
 The name of a dynamic source is the only protection of the replies that its client gets: whoever knows it can send some.
 """
