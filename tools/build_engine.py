@@ -258,6 +258,14 @@ def remove_twins(names: Iterable[str], keep: Path | None = None) -> None:
                 twin.unlink()
 
 
+def remove_unlisted(names: Collection[str]) -> None:
+    """Remove the compiled files of other modules: one whose source was renamed or removed could still be imported."""
+    for compiled in ROOT.glob("waymesh_*/**/*.*so"):
+        module = compiled.with_name(compiled.name.lstrip(".").partition(".")[0])
+        if ".".join(module.relative_to(ROOT).parts) not in names:
+            compiled.unlink()
+
+
 def main() -> int:
     """Build the stale modules and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -280,6 +288,7 @@ def build(force: bool, cache: Cache | None) -> int:
     """Compile the stale modules or find them in the cache, move the results into place and record their hashes."""
     began = time.time()
     names = wanted_modules()
+    remove_unlisted(names)
     current, old = hashes(names), noted()
     fresh = {n for n in names if current[n] == old.get(n) and ENGINE.twin_of(n) is not None}
     todo = [n for n in names if force or n not in fresh]

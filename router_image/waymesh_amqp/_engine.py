@@ -47,7 +47,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding.pending_queue",
     "waymesh_router.core.forwarding.section_order",
     "waymesh_router.core.counters",
-    "waymesh_router.core.forwarding.budget",
+    "waymesh_router.core.forwarding.buffer_budget",
     "waymesh_router.core.settlement.outcomes",
     "waymesh_router.core.delivery_sampling",
     "waymesh_router.core.settlement.settlement",

@@ -49,9 +49,9 @@ cdef class Connection(OutputBuffer):
     cdef public bint dirty
     cdef bint congested
     cdef list held
-    cdef public int owing
+    cdef public int postponed_answers
     cdef public Py_ssize_t unfinished
-    cdef public bint hurry
+    cdef public bint express_pending
     cdef TimeOuts times
 
     cpdef Py_ssize_t receive(self, const unsigned char[::1] b, Py_ssize_t n) except -1

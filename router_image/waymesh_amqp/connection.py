@@ -111,8 +111,8 @@ class Connection(OutputBuffer):
         self.dirty = False  # is in `handler.dirty`
         self.congested = False  # `backed_up` returned True; `on_writable` is due
         self.held: list[Link] = []  # links that hold other sessions because of unsent output here
-        self.owing = 0  # links whose detach, end or close must still be answered
-        self.hurry = False  # the `express` session has new frames
+        self.postponed_answers = 0  # links whose detach, end or close must still be answered
+        self.express_pending = False  # the `express` session has new frames
         self.times = TimeOuts(now, now + settings.handshake_timeout_s)
         if settings.client:
             start_client(self)
@@ -187,9 +187,9 @@ class Connection(OutputBuffer):
                 s = e
                 s.flush()
                 if s.channel == self.express:
-                    self.hurry = True
-        if self.hurry:
-            self.hurry = False
+                    self.express_pending = True
+        if self.express_pending:
+            self.express_pending = False
             self.move_express_first()
 
     def flush_outcomes(self) -> None:

@@ -56,7 +56,7 @@ def take_close(connection: Connection, performative: Close) -> None:
     connection.step(Event.CLOSE_IN)
     connection.times.deadline = math.inf  # whoever delays the answer also sends it
     connection.over_now()
-    if connection.owing == 0 and not connection.sessions:
+    if connection.postponed_answers == 0 and not connection.sessions:
         connection.answer_close()
 
 

@@ -22,11 +22,11 @@ cdef class DeliveryRing:
     cdef unsigned int mask
     cdef list slots
     cdef readonly Py_ssize_t count
-    cdef dict aside
+    cdef dict overflow
     cdef dict by_link
     cpdef bint put(self, Delivery d) except -1
     cdef grow(self)
-    cdef set_aside(self, unsigned int slot)
+    cdef move_to_overflow(self, unsigned int slot)
     cpdef Delivery find(self, unsigned int i)
     cdef Delivery take(self, unsigned int i)
     cpdef int drop(self, Delivery d) except -1

@@ -52,7 +52,7 @@ class DeliveryRing:
         self.mask = INITIAL_SLOTS - 1
         self.slots: list[Delivery | None] = [None] * INITIAL_SLOTS
         self.count = 0
-        self.aside: dict[int, Delivery] | None = None
+        self.overflow: dict[int, Delivery] | None = None
         self.by_link: dict[object, list[Delivery]] | None = None
 
     def put(self, d: Delivery) -> cython.bint:
@@ -64,18 +64,18 @@ class DeliveryRing:
             if self.count * 4 >= len(self.slots):
                 self.grow()
             else:
-                self.set_aside(i & self.mask)
+                self.move_to_overflow(i & self.mask)
         self.slots[i & self.mask] = d
         self.count += 1
         self.by_link = None
         return True
 
-    def set_aside(self, slot: cython.uint) -> None:
+    def move_to_overflow(self, slot: cython.uint) -> None:
         """Move the delivery of a slot to the dict."""
         d: Delivery = self.slots[slot]
-        if self.aside is None:
-            self.aside = {}
-        self.aside[d.oid if self.outgoing else d.did] = d
+        if self.overflow is None:
+            self.overflow = {}
+        self.overflow[d.oid if self.outgoing else d.did] = d
         self.slots[slot] = None
 
     def grow(self) -> None:
@@ -98,8 +98,8 @@ class DeliveryRing:
             d: Delivery = e
             if (d.oid if self.outgoing else d.did) == i:
                 return d
-        if self.aside is not None:
-            return self.aside.get(i)
+        if self.overflow is not None:
+            return self.overflow.get(i)
         return None
 
     def take(self, i: cython.uint) -> Delivery | None:
@@ -111,9 +111,9 @@ class DeliveryRing:
                 self.slots[i & self.mask] = None
                 self.count -= 1
                 return d
-        if self.aside is None:
+        if self.overflow is None:
             return None
-        found = self.aside.get(i)
+        found = self.overflow.get(i)
         if found is not None:
             self.drop(found)
         return found
@@ -124,17 +124,17 @@ class DeliveryRing:
         if self.slots[i & self.mask] is d:
             self.slots[i & self.mask] = None
             self.count -= 1
-        elif self.aside is not None and self.aside.get(i) is d:
-            del self.aside[i]
+        elif self.overflow is not None and self.overflow.get(i) is d:
+            del self.overflow[i]
             self.count -= 1
-            if not self.aside:
-                self.aside = None
+            if not self.overflow:
+                self.overflow = None
 
     def live(self) -> list[Delivery]:
         """All deliveries, in no order."""
         found: list[Delivery] = [e for e in self.slots if e is not None]
-        if self.aside is not None:
-            found.extend(self.aside.values())
+        if self.overflow is not None:
+            found.extend(self.overflow.values())
         return found
 
     def of(self, link: object) -> list[Delivery]:

@@ -213,7 +213,7 @@ def write_flow(session: Session, link: Link | None) -> None:
     if session.holds == 0 and serial_gap(end, session.window_end) > 0:  # a granted window cannot be withdrawn
         session.window_end = end
     session.window_due = False
-    if link is not None and link.told is not None:
+    if link is not None and link.next_flow_details is not None:
         session.send_frame(reported_flow(session, link))
         return
     conn: Connection = session.connection
@@ -248,9 +248,9 @@ def write_flow(session: Session, link: Link | None) -> None:
 
 def reported_flow(session: Session, link: Link) -> Flow:
     """A flow that forwards `available`, `echo` and properties from the partner of a routed link, once. Spec: 2.7.4."""
-    assert link.told is not None
-    available, echo, properties = link.told
-    link.told = None
+    assert link.next_flow_details is not None
+    available, echo, properties = link.next_flow_details
+    link.next_flow_details = None
     if properties is not None and len(properties) > link.connection.peer_max - PROPERTIES_ROOM:
         properties = None  # keep the credit, drop the properties
     return Flow(

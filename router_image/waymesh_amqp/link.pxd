@@ -23,7 +23,7 @@ cdef class Link:
     cdef public unsigned int delivery_count
     cdef public long long credit
     cdef readonly bint paused
-    cdef long long aside
+    cdef long long paused_credit
     cdef public bint drain
     cdef public bint accepting
     cdef public long long capacity
@@ -43,8 +43,8 @@ cdef class Link:
     cdef public Session holding
     cdef public bint passing
     cdef public bint closed
-    cdef public object told
-    cdef public bint owing
+    cdef public object next_flow_details
+    cdef public bint answer_postponed
     cdef public Link awaited_by
 
     cpdef enter(self, int state)

@@ -68,14 +68,16 @@ class Link:
         self.oversized = 0
         self.delivery_count = 0
         self.credit = 0  # granted by the receiver and not used by the sender
-        self.paused = False  # outgoing: begins no delivery; the credit is set aside in `aside`
-        self.aside = 0
+        self.paused = False  # outgoing: begins no delivery; the credit is kept in `paused_credit`
+        self.paused_credit = 0
         self.drain = False
         self.passing = False  # a routed link: frames are forwarded to another peer, which alone controls the credit
         self.closed = False  # the peer's detach closed the link. Spec: 2.6.5
-        self.told: tuple[int | None, bool, Raw | None] | None = None  # for the next flow: available, echo, properties
+        # `available`, `echo` and the properties of the next flow
+        self.next_flow_details: tuple[int | None, bool, Raw | None] | None = None
         self.holding: Session | None = None  # session whose incoming window stays closed because of this link
-        self.owing = False  # our answer (detach, end or close) to the peer waits until another link has ended:
+        # Our answer (detach, end or close) to the peer waits until another link has ended:
+        self.answer_postponed = False
         self.awaited_by: Link | None = None  # on that other link: the link that waits for it
         self.flow_due = False
         # incoming links
@@ -173,28 +175,28 @@ class Link:
         if not asked or other.connection.over or other.state not in (DETACH_SENT, DETACH_PIPE):
             return False
         other.awaited_by = self
-        self.owing = True
-        self.session.owing += 1
-        self.connection.owing += 1
+        self.answer_postponed = True
+        self.session.postponed_answers += 1
+        self.connection.postponed_answers += 1
         return True
 
     def answer_now(self, error: ErrorInfo | None = None, closed: bool = False) -> None:
         """Send the answer that `answer_after` postponed. `error`, `closed`: from the other peer's answer."""
-        if not self.owing:
+        if not self.answer_postponed:
             return
-        self.owing = False
+        self.answer_postponed = False
         session: Session = self.session
         conn: Connection = self.connection
-        session.owing -= 1
-        conn.owing -= 1
+        session.postponed_answers -= 1
+        conn.postponed_answers -= 1
         if session.state == MAPPED:
             if self.state == DETACH_RCVD:
                 self.closed = self.closed or closed
                 self.answer_detach(error)
         elif conn.state == CLOSE_RCVD:
-            if conn.owing == 0 and not (conn.done or conn.sessions):
+            if conn.postponed_answers == 0 and not (conn.done or conn.sessions):
                 conn.answer_close()
-        elif session.state == END_RCVD and session.owing == 0 and not conn.over:
+        elif session.state == END_RCVD and session.postponed_answers == 0 and not conn.over:
             session.answer_end()
 
     def answer_detach(self, error: ErrorInfo | None = None) -> None:
@@ -238,15 +240,15 @@ class Link:
 
     # ---- outgoing link
     def pause(self) -> None:
-        """Begin no delivery until `resume`; the receiver's credit is set aside."""
+        """Begin no delivery until `resume`; the receiver's credit is kept."""
         self.paused = True
-        self.aside = self.credit
+        self.paused_credit = self.credit
         self.credit = 0
 
     def resume(self) -> None:
         """End a pause: send waiting deliveries."""
         self.paused = False
-        self.credit = self.aside
+        self.credit = self.paused_credit
         if self.attached:
             self.session.handler.on_credit(self)
 

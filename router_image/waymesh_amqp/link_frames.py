@@ -116,7 +116,7 @@ def take_detach(session: Session, detach: Detach) -> None:
             session.send_frame(link.bare_answer())
         session.free_remote_handle(link)  # the peer may use it again
         session.link_over(link, detach.error)
-        if not link.owing:
+        if not link.answer_postponed:
             link.answer_detach()
     else:
         session.forget(link, detach)

@@ -78,7 +78,7 @@ class Session:
         self.listed = False  # is in `connection.flush_sessions`
         self.holds = 0  # number of links that keep our window closed
         self.holds_out = 0  # those of them that are outgoing
-        self.owing = 0  # links whose detach must still be answered; plus one while links are in `lost_links`
+        self.postponed_answers = 0  # links whose detach is not answered yet; plus one while links are in `lost_links`
         self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
 
@@ -129,7 +129,7 @@ class Session:
         self.state = advance(SESSION, self.state, Event.END_IN, self)
         if self.state == END_RCVD:
             self.over(end.error)
-            if self.owing == 0:
+            if self.postponed_answers == 0:
                 self.answer_end()
 
     def answer_end(self) -> None:
@@ -385,7 +385,7 @@ class Session:
     def link_of_window(self) -> Link | None:
         """The link of the last transfer: some clients misread a flow without link state."""
         link = self.last_link
-        if link is None or link.is_sender or link.drain or not link.attached or link.told is not None:
+        if link is None or link.is_sender or link.drain or not link.attached or link.next_flow_details is not None:
             return None
         return link
 

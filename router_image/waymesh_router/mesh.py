@@ -287,7 +287,7 @@ class Mesh(ControlPlaneHooks):
         if conn.control_out is None or not conn.control_out.attached:
             return
         self.core.own_messages.send_on(conn.control_out, self.core.mesh_links.control_address, message)
-        conn.hurry = True
+        conn.express_pending = True
 
     def _node_up(self, e: fx.NodeUp) -> None:
         self.core.remote_routers.node_up(e.router_id)

@@ -25,8 +25,8 @@ from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_manage
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import TREATMENTS
 from waymesh_router.core.link_health import LinkHealth
+from waymesh_router.core.link_kinds import TREATMENTS
 from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks

@@ -19,7 +19,7 @@ BY_FRAMES = {"tests.kit.pump", "tests.unit.core.edge_peer", "tests.unit.core.int
 """Tests with these drive a whole core by frames. It is the only way to test compiled modules by the same tests on both
 engines: most of their methods are not visible to Python."""
 WITHOUT = {
-    "context": "values without logic",
+    "core_context": "values without logic",
     "control_plane_hooks": "calls that do nothing until a control plane takes their place",
     "core": "joins the parts: every test that drives a core by frames tests it",
     "memory_levels": "values without logic",

@@ -140,6 +140,17 @@ def test_builds_what_changed_and_only_that(tree: Path) -> None:
     assert use(tree, "b'abc'") == "compiled 100 7"
 
 
+def test_the_compiled_file_of_a_renamed_module_is_removed(tree: Path) -> None:
+    package = tree / "router_image" / "waymesh_amqp"
+    (compiled_user,) = package.glob("user.*so")
+    former = package / "room" / compiled_user.name.replace("user", "former")
+    former.parent.mkdir()
+    shutil.copy(compiled_user, former)
+    assert build(tree).returncode == 0
+    assert not former.exists(), "it could still be imported"
+    assert use(tree, "b'abc'") == "compiled 99 7"
+
+
 def test_a_module_that_does_not_compile_is_named_and_leaves_no_twin(tree: Path) -> None:
     package = tree / "router_image" / "waymesh_amqp"
     twin, shared = next(package.glob("tiny.*so")).stat(), next(package.glob("_cyutility.*so")).stat()

@@ -22,7 +22,7 @@ from waymesh_amqp.performatives import (
 )
 from waymesh_amqp.types import Described, Raw, UInt, ULong, encode
 from waymesh_router.core.attaching import mesh_attach
-from waymesh_router.core.kinds import CONTROL
+from waymesh_router.core.link_kinds import CONTROL
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

@@ -23,7 +23,7 @@ from waymesh_amqp.performatives import (
 )
 from waymesh_router.core.attaching import mesh_attach
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
-from waymesh_router.core.kinds import CONTROL, DATA
+from waymesh_router.core.link_kinds import CONTROL, DATA
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 
 

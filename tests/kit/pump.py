@@ -16,7 +16,7 @@ from waymesh_amqp.connection import Connection
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.peers import peer
 

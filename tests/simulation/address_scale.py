@@ -7,7 +7,7 @@ import time
 
 from tests.simulation.full.edges import ControlMessages
 from tests.simulation.full.oracle import faults, random_network
-from waymesh_router.core.kinds import BALANCED
+from waymesh_router.core.link_kinds import BALANCED
 
 LIMIT_S = 600.0
 STEP_S = 0.05

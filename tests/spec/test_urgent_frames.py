@@ -38,7 +38,7 @@ class Line:
         assert link.ready()
         send_first(link, True, False, data, 0, 0, b"", 0, len(data), 0)
         if channel == URGENT:
-            self.conn.hurry = True
+            self.conn.express_pending = True
 
     def take(self, count: int) -> None:
         """The transport takes so many bytes."""
@@ -103,7 +103,7 @@ def test_frames_of_no_session_stay_where_they_are() -> None:
     line.put(URGENT, 100)
     line.conn.put(EMPTY)
     line.put(DATA, 100)
-    line.conn.hurry = True
+    line.conn.express_pending = True
     line.conn.close()
     found = line.rest()
     assert [type(seen.performative).__name__ for seen in found] == ["Transfer", "Transfer", "NoneType", "Close"]
@@ -146,6 +146,6 @@ def test_a_protocol_header_that_was_not_written_yet_is_no_frame() -> None:
     conn = hub.peer(ConnectionSettings("engine")).conn
     conn.express = 0
     conn.receive(memoryview(AMQP + frames.open_() + bytes(64)), len(AMQP + frames.open_()))
-    conn.hurry = True
+    conn.express_pending = True
     conn.flush()
     assert bytes(conn.pending()[:8]) == AMQP

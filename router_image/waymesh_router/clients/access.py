@@ -23,7 +23,7 @@ from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.section_order import SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
-from waymesh_router.core.kinds import WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.tenants import is_temporary
 from waymesh_router.events.event import MAX_CHARACTERS, Event, ModuleLog, about, short

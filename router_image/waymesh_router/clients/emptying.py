@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from waymesh_router.clients.drain import CREDIT_S, grant_again
 from waymesh_router.core.addresses.keys import MOBILE
 from waymesh_router.core.hang_up import hang_up
-from waymesh_router.core.kinds import ENDPOINT, MULTICAST, ROUTED
+from waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, ROUTED
 from waymesh_router.core.model import RouterConnection, RouterLink
 from waymesh_router.core.unsettled import at_rest, client_senders, no_delivery_in_progress
 

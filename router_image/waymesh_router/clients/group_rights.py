@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_router.core.addresses.keys import MANAGEMENT, key_name
 from waymesh_router.core.attaching import NO_MANAGEMENT as REFUSED
-from waymesh_router.core.kinds import MANAGEMENT_RIGHTS, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import MANAGEMENT_RIGHTS, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.links.connections import default_management
 from waymesh_router.policy.management_right import management_right
 

@@ -13,7 +13,7 @@ from waymesh_router.core.addresses.keys import bare_address
 from waymesh_router.core.attaching import COST_PROPERTY
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
+from waymesh_router.core.link_kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.peers.failover import PROPERTY as FAILOVER_PROPERTY
 from waymesh_router.peers.failover import server_list

@@ -22,7 +22,7 @@ from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
 from waymesh_router.core.addresses.keys import bare_address, names_management
 from waymesh_router.core.forwarding.annotations import FALLBACK
-from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT, READ_MANAGEMENT
+from waymesh_router.core.link_kinds import CONTROL, DATA, ENDPOINT, READ_MANAGEMENT
 
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"

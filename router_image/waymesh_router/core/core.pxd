@@ -8,7 +8,7 @@ from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.addresses.table cimport AddressTable
 from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.delivery_sampling cimport DeliverySampling
-from waymesh_router.core.forwarding.budget cimport Budget
+from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.forwarder cimport Forwarder
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
@@ -20,7 +20,7 @@ from waymesh_router.core.settlement.settlement cimport Settlement
 cdef class Core(Handler):
     cdef readonly object context
     cdef readonly Counters counters
-    cdef readonly Budget budget
+    cdef readonly BufferBudget budget
     cdef readonly DeliverySampling sampling
     cdef readonly Settlement settlement
     cdef readonly RoutedLinks routed_links

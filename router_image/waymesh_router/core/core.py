@@ -16,13 +16,13 @@ from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.attaching import Refusal, Rng
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.edge.edges import Edges
 from waymesh_router.core.edge.uplink import Uplink
 from waymesh_router.core.exchanges.exchanges import Exchanges
-from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.forwarder import Forwarder
@@ -33,7 +33,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.attach import NO_ROUTE, NO_ROUTE_TEXT, RoutedAttaches
 from waymesh_router.core.link_routing.relays import Relays
 from waymesh_router.core.link_routing.routes import LinkRoutes
@@ -69,9 +69,9 @@ class Core(Handler):
 
     def __init__(self, router_id: str, now: float, rng: Rng, log: Log, edge: bool = False) -> None:
         Handler.__init__(self)
-        self.context = Context(router_id, now, rng, log, edge)
+        self.context = CoreContext(router_id, now, rng, log, edge)
         self.counters = Counters()
-        self.budget = Budget()
+        self.budget = BufferBudget()
         sections = Sections()
         self.sampling = DeliverySampling(self.context, self.counters, sections)
         # deliveries
@@ -116,7 +116,7 @@ class Core(Handler):
         )
         self.connection_table.uplink = self.uplink
         # frames
-        multicast.beyond = self.address_table.beyond
+        multicast.uplink_address = self.address_table.uplink_address
         message_address = MessageAddress(router_id, self.context.stamp, sections, self.address_table, self.relays)
         self.exchanges = Exchanges(self.context, self.address_table, self.own_messages)
         later_frames = LaterFrames(sender, self.own_messages, self.credit, self.settlement)

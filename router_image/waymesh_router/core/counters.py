@@ -8,10 +8,10 @@ import cython
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
-    from cython.cimports.waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
+    from cython.cimports.waymesh_router.core.link_kinds import DATA, ENDPOINT, ROUTED
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
-    from waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
+    from waymesh_router.core.link_kinds import DATA, ENDPOINT, ROUTED
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterConnection, RouterLink

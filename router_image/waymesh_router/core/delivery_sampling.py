@@ -15,7 +15,7 @@ import cython
 
 from waymesh_amqp.delivery import Delivery
 from waymesh_amqp.outcomes import ACCEPTED_CODE
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.annotations import Annotations, sampled
 from waymesh_router.core.forwarding.sections import Sections
@@ -64,7 +64,7 @@ class Sample:
 class DeliverySampling:
     """Selects deliveries and reports their outcomes. The forwarder counts `until_next` down and calls `take` at 0."""
 
-    def __init__(self, context: Context, counters: Counters, sections: Sections) -> None:
+    def __init__(self, context: CoreContext, counters: Counters, sections: Sections) -> None:
         self.until_next = NEVER  # deliveries from clients until the next sample
         self.current: Sample | None = None  # sample of the current frame
         self._context = context

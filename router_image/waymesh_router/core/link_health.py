@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from waymesh_router.core.kinds import CONTROL, ENDPOINT
+from waymesh_router.core.link_kinds import CONTROL, ENDPOINT
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.unsettled import of_client, presettled_at, presettled_on
 

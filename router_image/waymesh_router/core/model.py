@@ -10,12 +10,12 @@ import cython
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.link import Link
-from waymesh_router.core.kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
+from waymesh_router.core.link_kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import DATA
+    from cython.cimports.waymesh_router.core.link_kinds import DATA
 else:
-    from waymesh_router.core.kinds import DATA
+    from waymesh_router.core.link_kinds import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.annotations import Annotations
     from waymesh_router.core.forwarding.pending_queue import PendingQueue
     from waymesh_router.core.forwarding.section_order import SectionOrder
-    from waymesh_router.core.link_routing.candidates import UpstreamLink
+    from waymesh_router.core.link_routing.route_candidates import UpstreamLink
     from waymesh_router.peers.peer import Peer
 
 UNSET: Any = None
@@ -62,7 +62,7 @@ class RouterConnection(Connection):
         self.waiting: dict[Address, None] = {}
         self.opened_at = now
         self.kept = 0  # bytes of waiting deliveries that arrived on it
-        self.full = False  # `kept` is over its limit, see budget.py
+        self.full = False  # `kept` is over its limit, see buffer_budget.py
         self.heads = 0  # bytes of `RouterLink.head` of all its links
         self.last_delivery_at = 0.0
         self.no_local = False
@@ -121,14 +121,14 @@ class RouterLink(Link):
         self.route: UpstreamLink | None = None  # of a routed link toward the container
         self.held = 0  # on a link route: bytes of the deliveries in `queue`
         self.kept = 0  # incoming: bytes of its deliveries that wait
-        self.full = False  # `kept` is over its limit, see budget.py
+        self.full = False  # `kept` is over its limit, see buffer_budget.py
         self.braked = False  # its session is held because of that
         self.client: str | None = None  # container-id for the no-local filter, see link_routing/no_local.py
         self.stored = False  # returns messages from a fallback destination
         self.retiring = False  # takes no more messages
         self.container = False  # the peer is a route-container
         self.edge = False  # the peer is an edge router or, at an edge router, its interior router
-        self.known_elsewhere = False  # incoming, of an edge router that was told of consumers elsewhere
+        self.known_elsewhere = False  # incoming, of an edge router that knows of consumers elsewhere
         self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
         self.unsettled = 0
         self.presettled = 0

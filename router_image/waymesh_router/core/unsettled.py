@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.addresses.keys import MOBILE
-from waymesh_router.core.kinds import DATA, ENDPOINT, ROUTED
+from waymesh_router.core.link_kinds import DATA, ENDPOINT, ROUTED
 from waymesh_router.core.model import RouterConnection, RouterLink
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.message import Message, encode_message
 from waymesh_router.core.addresses.keys import own_management
-from waymesh_router.core.kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.events import event as events
 from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.management.errors import bad_request, forbidden

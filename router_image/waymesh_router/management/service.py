@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, encode_message
-from waymesh_router.core.kinds import ENDPOINT, READ_MANAGEMENT
+from waymesh_router.core.link_kinds import ENDPOINT, READ_MANAGEMENT
 from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.events.event import Event, ModuleLog, about
 from waymesh_router.management.agent import Agent, failed

@@ -11,9 +11,9 @@ from waymesh_amqp.errors import CONNECTION_FORCED, DETACH_FORCED
 from waymesh_amqp.states import OPENED
 from waymesh_router.core.addresses.keys import EDGE
 from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY
-from waymesh_router.core.kinds import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, ROUTED
 from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
-from waymesh_router.core.link_routing.candidates import link_route_of
+from waymesh_router.core.link_kinds import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, ROUTED
+from waymesh_router.core.link_routing.route_candidates import link_route_of
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities

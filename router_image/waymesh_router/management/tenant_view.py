@@ -11,7 +11,7 @@ from typing import Any
 
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_router.core.addresses.keys import MANAGEMENT, MOBILE, OWN_MANAGEMENT_KEYS
-from waymesh_router.core.kinds import ENDPOINT, ROUTED
+from waymesh_router.core.link_kinds import ENDPOINT, ROUTED
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.tables import Column, Links, address_columns, connection_columns, link_columns, owner

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.edge.uplink import Uplink
 from waymesh_router.core.exchanges.exchanges import Exchanges
-from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
@@ -33,12 +33,12 @@ class CoreView(Protocol):
     nodes: dict[str, Node]
     started_at: float
     log: Log
-    context: Context
+    context: CoreContext
     autolinks: AutoLinks
     linkroutes: LinkRoutes
     exchanges: Exchanges
     denied: dict[str, int]
-    budget: Budget
+    budget: BufferBudget
     counters: Counters
     uplink: Uplink | None
 

@@ -1,7 +1,8 @@
 """Frees the memory of waiting messages when flow control is not enough.
 
-A client whose sessions are held (core/forwarding/budget.py) may still send what their windows allow, and each of its
-links may exceed the budgets a little. With many sessions and links, this can be more than the memory of the process.
+A client whose sessions are held (core/forwarding/buffer_budget.py) may still send what their windows allow, and each of
+its links may exceed the budgets a little. With many sessions and links, this can be more than the memory of the
+process.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
-from waymesh_router.core.forwarding.budget import RECORD_BYTES
+from waymesh_router.core.forwarding.buffer_budget import RECORD_BYTES
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
@@ -47,7 +48,7 @@ class MemoryRelief:
 
     def end_excess(self, now: float) -> None:
         """Free memory if the waiting messages exceed the budgets by far. Must be called in each turn of the event loop
-        in which `Budget.excess` is set: a client could fill the memory between two ticks."""
+        in which `BufferBudget.excess` is set: a client could fill the memory between two ticks."""
         if now < self._next:
             return
         self._next = now + AGAIN_S

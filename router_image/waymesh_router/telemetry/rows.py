@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.addresses.keys import MOBILE, key_name
 from waymesh_router.core.forwarding.annotations import FALLBACK, FALLBACK_PHASE
-from waymesh_router.core.kinds import DISTRIBUTIONS
 from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
+from waymesh_router.core.link_kinds import DISTRIBUTIONS
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.tables import LINK_TYPES
 from waymesh_router.telemetry.lines import Row

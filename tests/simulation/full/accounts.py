@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from tests.simulation.full.network import SimRouter
-from waymesh_router.core.kinds import ROUTED
+from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.model import Branch, Queued
 
 

@@ -18,8 +18,8 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified, rejected
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.kinds import DATA
-from waymesh_router.core.kinds import ROUTED as ROUTED_LINK
+from waymesh_router.core.link_kinds import DATA
+from waymesh_router.core.link_kinds import ROUTED as ROUTED_LINK
 
 PART = 15_000
 """Bytes that fit into one frame."""

@@ -11,7 +11,7 @@ from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_router.core.addresses.reserved import RESERVED, ReservedAddresses
-from waymesh_router.core.kinds import DISTRIBUTIONS
+from waymesh_router.core.link_kinds import DISTRIBUTIONS
 
 SERVICES = {
     "L$_management_internal": "closest",

@@ -10,7 +10,7 @@ from tests.kit.pump import core_hub
 from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import BALANCED, CLOSEST, LINK_BALANCED, MULTICAST
+from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, MULTICAST
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 

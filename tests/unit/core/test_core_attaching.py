@@ -12,7 +12,7 @@ from waymesh_amqp.performatives import Attach, Open, Terminus
 from waymesh_amqp.types import Symbol
 from waymesh_router.core import attaching
 from waymesh_router.core.attaching import Refusal
-from waymesh_router.core.kinds import CONTROL, DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT
+from waymesh_router.core.link_kinds import CONTROL, DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT
 
 pytestmark = pytest.mark.engine_independent
 

@@ -13,7 +13,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Flow, Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.kinds import BALANCED, CLOSEST, MULTICAST
+from waymesh_router.core.link_kinds import BALANCED, CLOSEST, MULTICAST
 
 
 @pytest.fixture

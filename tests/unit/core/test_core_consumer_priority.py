@@ -11,7 +11,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.unit.core.test_core_choice import handles, local, producer, remote, send
 from waymesh_amqp.performatives import Attach, Detach, Transfer
 from waymesh_amqp.types import Byte, Int, Symbol
-from waymesh_router.core.kinds import BALANCED, CLOSEST, MULTICAST
+from waymesh_router.core.link_kinds import BALANCED, CLOSEST, MULTICAST
 
 TREATMENTS = pytest.mark.parametrize("treatment", [BALANCED, CLOSEST], ids=["balanced", "closest"])
 

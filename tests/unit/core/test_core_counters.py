@@ -10,7 +10,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.counters import Counters
-from waymesh_router.core.kinds import BALANCED, MULTICAST
+from waymesh_router.core.link_kinds import BALANCED, MULTICAST
 
 DIRECTIONS = ("ingress", "egress", "transit", "from_containers", "to_containers")
 

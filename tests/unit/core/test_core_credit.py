@@ -11,7 +11,7 @@ from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Flow, Transfer
-from waymesh_router.core.kinds import BALANCED
+from waymesh_router.core.link_kinds import BALANCED
 
 
 @pytest.fixture

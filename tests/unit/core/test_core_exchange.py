@@ -16,10 +16,10 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.exchanges.exchange import MAX_EXCHANGES, Exchange, NextHop
 from waymesh_router.core.forwarding.annotations import Annotations
-from waymesh_router.core.kinds import PRESETTLED_WAITING
+from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 from waymesh_router.events.event import Event
 
 
@@ -168,8 +168,8 @@ def test_a_copy_names_its_next_hop_and_the_routers_whose_exchanges_made_it() -> 
     assert first.exchanges == ("A",)
 
 
-def context(router_id: str) -> Context:
-    return Context(router_id, 0.0, random.Random(1), lambda *line: None)
+def context(router_id: str) -> CoreContext:
+    return CoreContext(router_id, 0.0, random.Random(1), lambda *line: None)
 
 
 @pytest.mark.parametrize("distribution", ["balanced", "closest", "multicast"])

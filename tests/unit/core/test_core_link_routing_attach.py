@@ -11,9 +11,9 @@ from tests.kit.answering import Container, neighbour
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Attach, Detach, ErrorInfo, Terminus
 from waymesh_amqp.types import Described, Symbol
-from waymesh_router.core.kinds import LINK_BALANCED, ROUTED
+from waymesh_router.core.link_kinds import LINK_BALANCED, ROUTED
 from waymesh_router.core.link_routing.attach import LINK_LOST, NO_ROUTE
-from waymesh_router.core.link_routing.candidates import link_route_of
+from waymesh_router.core.link_routing.route_candidates import link_route_of
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.kit.answering import Container
 from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
-from waymesh_router.core.kinds import LINK_BALANCED
+from waymesh_router.core.link_kinds import LINK_BALANCED
 from waymesh_router.core.link_routing.offers import ContainerCapabilities
 from waymesh_router.core.link_routing.routes import LinkRoute, LinkRoutes
 from waymesh_router.core.telemetry_hooks import TelemetryHooks

@@ -10,7 +10,7 @@ from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ConnectionState
 from waymesh_router.connections.transports import new_connection
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.peers.peer import Peer
 

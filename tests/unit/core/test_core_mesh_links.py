@@ -14,7 +14,7 @@ from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.attaching import COST_PROPERTY
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
-from waymesh_router.core.kinds import CONTROL, DATA, PRIORITIES
+from waymesh_router.core.link_kinds import CONTROL, DATA, PRIORITIES
 from waymesh_router.core.links.mesh_links import MESH_FRAME_BYTES
 from waymesh_router.core.model import RouterConnection
 

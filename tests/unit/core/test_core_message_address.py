@@ -13,7 +13,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 
 REJECTED, RELEASED = 0x25, 0x26
 MAX_KEPT = 1024

@@ -7,7 +7,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.pump import Hub, core_hub, core_of
-from waymesh_router.core.kinds import BALANCED
+from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.model import Address, Node, Queued, RouterLink, Target
 
 

@@ -13,7 +13,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED
 from waymesh_amqp.performatives import Disposition, Flow, Transfer
-from waymesh_router.core.kinds import BALANCED, MULTICAST
+from waymesh_router.core.link_kinds import BALANCED, MULTICAST
 
 REQUEST = encode_message(Message(to="$management", reply_to="r", body="x" * 50))
 KEY = "M0$management"

@@ -15,7 +15,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
-from waymesh_router.core.kinds import BALANCED
+from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.model import Address, RouterLink
 
 CAPACITY = 250

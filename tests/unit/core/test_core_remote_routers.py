@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.pump import core_hub
 from waymesh_router.core.core import Core
-from waymesh_router.core.kinds import MULTICAST
+from waymesh_router.core.link_kinds import MULTICAST
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED
 from waymesh_amqp.performatives import Disposition, Transfer
 from waymesh_amqp.types import Described, Symbol, UInt, ULong
-from waymesh_router.core.kinds import BALANCED, SETTLED_MODE
+from waymesh_router.core.link_kinds import BALANCED, SETTLED_MODE
 
 STATE = Described(ULong(0x23), [UInt(1), ULong(2)])
 FRAME = 512

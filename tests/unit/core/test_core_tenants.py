@@ -13,7 +13,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Attach, Detach, Terminus, Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.kinds import BALANCED, NO_MANAGEMENT
+from waymesh_router.core.link_kinds import BALANCED, NO_MANAGEMENT
 from waymesh_router.core.link_routing.rewriting import DYNAMIC_ADDRESS
 from waymesh_router.core.tenants import serves
 

@@ -9,7 +9,7 @@ from tests.kit.pump import Hub, core_of
 from tests.unit.core.interior_peer import edge_hub
 from waymesh_amqp.performatives import Attach
 from waymesh_router.core.edge.uplink_links import UplinkLinks, source, target
-from waymesh_router.core.kinds import DATA
+from waymesh_router.core.link_kinds import DATA
 from waymesh_router.core.model import RouterLink
 
 

@@ -13,7 +13,7 @@ from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.performatives import Disposition, Flow, Terminus, Transfer
 from waymesh_router.clients.emptying import PROGRESS_S, TIME_LIMIT_S
 from waymesh_router.clients.share import AGAIN_S, AT_ONCE, ClientShare
-from waymesh_router.core.kinds import MULTICAST
+from waymesh_router.core.link_kinds import MULTICAST
 
 TICK_S = 0.25
 

@@ -12,7 +12,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
 from waymesh_amqp.performatives import Close, Disposition, Transfer
-from waymesh_router.core.forwarding.budget import RECORD_BYTES
+from waymesh_router.core.forwarding.buffer_budget import RECORD_BYTES
 from waymesh_router.memory.relief import AGAIN_S, MemoryRelief
 
 KIB = b"x" * 1024

@@ -18,7 +18,7 @@ from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.containers.registry import Containers
 from waymesh_router.core.counters import Counters
-from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
@@ -62,7 +62,7 @@ class StubCore:
         self.now = NOW
         self.counters = Counters()
         self.uplink = None
-        self.budget = Budget()
+        self.budget = BufferBudget()
         self.denied: dict[str, int] = {}
         unused: Any = None
         containers = Containers()

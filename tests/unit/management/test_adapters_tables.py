@@ -14,7 +14,7 @@ from waymesh_amqp.states import DETACHED
 from waymesh_client.cli import sheets, views
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
-from waymesh_router.core.kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, ROUTED, UNAVAILABLE
+from waymesh_router.core.link_kinds import BALANCED, CLOSEST, CONTROL, DATA, FLOOD, MULTICAST, ROUTED, UNAVAILABLE
 from waymesh_router.core.model import Branch, Node, Queued, Target
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.nodes import NodeView

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.management.fake_router import NODE, NOW, Bench, FakeLink
 from waymesh_amqp.message import Message, decode_message, encode_message
-from waymesh_router.core.kinds import ENDPOINT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import ENDPOINT, WRITE_MANAGEMENT
 from waymesh_router.management.long_queries import MOST
 from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.query import ROWS_A_SLICE

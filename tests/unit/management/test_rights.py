@@ -10,7 +10,7 @@ import pytest
 from tests.unit.management.fake_router import NODE, NOW, Bench
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.types import Symbol, encode
-from waymesh_router.core.kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import DATA, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.events.event import Event
 from waymesh_router.management.look_ups import KnownNames, LookUps
 from waymesh_router.management.request import MAX_VALUES, READ_OPERATIONS

@@ -146,7 +146,7 @@ def test_bad_integers(value: Any) -> None:
         ("connector", "connectionStatus", "SUCCESS", "is read-only"),
         ("listener", "identity", "x", "is read-only"),
         ("listener", "hots", "x", "no such attribute; did you mean host?"),
-        ("listener", "zzzzzzz", "x", "no such attribute"),
+        ("listener", "zzz", "x", "no such attribute"),
         ("listener", "type", "connector", "is 'connector', but the entity is a listener"),
         ("listener", "type", 7, "is 7, but the entity is a listener"),
         ("router", "id", "", "must be printable text without blanks, not ''"),

@@ -24,7 +24,7 @@ ANNOUNCED = (MOBILE, EDGE)
 OWN_MANAGEMENT = "_local/$management"
 OWN_MANAGEMENT_KEYS = (LOCAL + MANAGEMENT, f"{MOBILE}0{MANAGEMENT}")
 """Keys of the management agent of this router."""
-BEYOND = LOCAL + "_edge"
+UPLINK_KEY = LOCAL + "_edge"
 """At an edge router: everything that its interior router must deliver. Dispatch uses the same key."""
 OF_EDGES = "_edge/"
 """Prefix of the addresses of edge routers; the router's id follows."""

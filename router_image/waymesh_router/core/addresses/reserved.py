@@ -7,7 +7,7 @@ cannot attach or send to them.
 from __future__ import annotations
 
 from waymesh_router.core.addresses.keys import address_key
-from waymesh_router.core.kinds import CLOSEST, FLOOD, MULTICAST
+from waymesh_router.core.link_kinds import CLOSEST, FLOOD, MULTICAST
 from waymesh_router.core.model import Address
 
 _OF_EVERY_ROUTER = {"L$_management_internal": CLOSEST, "L$displayname": CLOSEST}

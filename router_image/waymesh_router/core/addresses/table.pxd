@@ -10,7 +10,7 @@ cdef class AddressTable:
     cdef readonly object patterns
     cdef readonly object link_routes
     cdef readonly set kept
-    cdef readonly Address beyond
+    cdef readonly Address uplink_address
     cdef public object on_tracked
     cdef object _context
     cdef PendingDeliveries _pending

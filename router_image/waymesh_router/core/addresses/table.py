@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from waymesh_router.core.addresses.keys import (
-    BEYOND,
     EDGE,
     LINK_ROUTES,
     LOCAL,
@@ -14,38 +13,39 @@ from waymesh_router.core.addresses.keys import (
     MOBILE,
     OF_EDGES,
     ROUTER,
+    UPLINK_KEY,
     address_key,
     bare_address,
     of_routers,
 )
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.addresses.route_index import RouteIndex
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
-from waymesh_router.core.kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
+from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 
 
 class AddressTable:
     """Addresses by key. After adding or removing a consumer or producer, callers must call `refresh`."""
 
-    def __init__(self, context: Context, pending: PendingDeliveries) -> None:
+    def __init__(self, context: CoreContext, pending: PendingDeliveries) -> None:
         self.by_key: dict[str, Address] = {}
         self.nodes: dict[str, Node] = {}  # reachable remote routers, by id
         self.default_treatment = BALANCED
         self.patterns: PatternTree[dict[str, Any]] = PatternTree()  # `address` entities
         self.link_routes = RouteIndex()
         self.kept: set[str] = set()  # keys in entities of this router: never removed
-        self.beyond: Address | None = None
+        self.uplink_address: Address | None = None
         """At an edge router: the address for messages with an unknown address, which the interior router delivers."""
         self.on_tracked: Callable[[Address], None] = _not_tracked
         """Called with an address to which edge routers send, after a change of its consumers."""
         self._context = context
         self._pending = pending
         if context.edge:
-            self.kept.add(BEYOND)
-            self.beyond = self.get(BEYOND)
+            self.kept.add(UPLINK_KEY)
+            self.uplink_address = self.get(UPLINK_KEY)
 
     def get(self, key: str, hint: int | None = None) -> Address:
         """The address with this key, created if needed. `hint`: the treatment announced by another router."""
@@ -132,14 +132,14 @@ class AddressTable:
     def key(self, text: str, phase: str) -> str:
         """The key of an address text at this router. An edge router reaches all other routers over its uplink."""
         router_id = self._context.router_id
-        if self.beyond is None:
+        if self.uplink_address is None:
             return address_key(text, router_id, phase)
         bare = bare_address(text)
         if bare.startswith(OF_EDGES):
             own = f"{OF_EDGES}{router_id}/"
-            return LOCAL + bare[len(own) :] if bare.startswith(own) else BEYOND
+            return LOCAL + bare[len(own) :] if bare.startswith(own) else UPLINK_KEY
         key = address_key(text, router_id, phase)
-        return BEYOND if key.startswith(ROUTER) else key
+        return UPLINK_KEY if key.startswith(ROUTER) else key
 
     def subscribe(self, key: str, subscriber: Callable[[Any, RouterLink], object]) -> None:
         """Make the router itself a consumer of the address."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach, ErrorInfo
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.links.endpoints import EndpointLinks
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink
@@ -39,7 +39,7 @@ class AutoLinks:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         addresses: AddressTable,
         containers: Containers,
         links: LinkRegistry,

@@ -16,7 +16,7 @@ from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.edge import messages
 from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY, HEARTBEAT_ADDRESS, LOOKUP_ADDRESS, TRACKING_ADDRESS
 from waymesh_router.core.hang_up import hang_up
-from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach, Open, Terminus
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.own_messages import OwnMessages
     from waymesh_router.core.link_routing.routes import LinkRoutes
     from waymesh_router.core.links.endpoints import EndpointLinks
@@ -58,7 +58,7 @@ class Edges:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         addresses: AddressTable,
         endpoint_links: EndpointLinks,
         containers: Containers,
@@ -219,7 +219,7 @@ class Edges:
         """Tell an edge router whether an address has consumers elsewhere, unless it knows already."""
         conn: RouterConnection = lk.connection
         tracking = _edge(conn).tracking
-        reachable = _has_consumer_beyond(address, conn)
+        reachable = _has_consumer_elsewhere(address, conn)
         if tracking is None or not tracking.attached or lk.known_elsewhere == reachable or conn.over:
             return
         if tracking.undelivered() >= MAX_WAITING_TRACKING:
@@ -261,7 +261,7 @@ class Edges:
         _edge(conn).heard_at = self._context.now
 
 
-def _has_consumer_beyond(address: Address, conn: RouterConnection) -> bool:
+def _has_consumer_elsewhere(address: Address, conn: RouterConnection) -> bool:
     """Whether a message to the address can be delivered elsewhere than at the edge router of a connection."""
     if address.exchange or address.directed():
         return True

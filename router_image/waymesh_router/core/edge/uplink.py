@@ -18,7 +18,7 @@ from waymesh_router.core.edge.uplink_links import UplinkLinks, source, target
 from waymesh_router.core.edge.uplink_lookups import Answer, Refuse, UplinkLookups
 from waymesh_router.core.edge.uplink_routes import UplinkRoutes
 from waymesh_router.core.forwarding.annotations import arrived
-from waymesh_router.core.kinds import DATA
+from waymesh_router.core.link_kinds import DATA
 from waymesh_router.core.model import Address, Node
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.attaching import Refusal
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.credit import CreditEvents
     from waymesh_router.core.forwarding.own_messages import OwnMessages
     from waymesh_router.core.links.registry import LinkRegistry
@@ -43,7 +43,7 @@ class Uplink:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         addresses: AddressTable,
         links: LinkRegistry,
         containers: Containers,
@@ -142,13 +142,13 @@ class Uplink:
 
     def attached(self, link: RouterLink, _answer: Attach) -> None:
         """One of the links without an address is attached."""
-        if link is self._up and self._table.beyond is not None:
-            self._addresses.use(self._table.beyond, link)
+        if link is self._up and self._table.uplink_address is not None:
+            self._addresses.use(self._table.uplink_address, link)
 
     def lost(self, link: RouterLink) -> None:
         """One of them has ended. The first two are required for an uplink."""
-        if link is self._up and self._table.beyond is not None:
-            self._addresses.leave(self._table.beyond)
+        if link is self._up and self._table.uplink_address is not None:
+            self._addresses.leave(self._table.uplink_address)
         if link in (self._up, self._down):
             self._give_up("the interior router refused or ended a link that an uplink requires")
 

@@ -16,14 +16,14 @@ from waymesh_router.core.attaching import FALLBACK_CAPABILITY, phase_of
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS, decode_tracking
 from waymesh_router.core.edge.uplink_links import RETRY_S, UplinkLinks, source, target
 from waymesh_router.core.forwarding.annotations import FALLBACK, arrived
-from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address, Node, Target
 from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
     from waymesh_router.core.addresses.table import AddressTable
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.credit import CreditEvents
     from waymesh_router.core.model import RouterLink
 
@@ -34,7 +34,7 @@ class UplinkAddresses:
     """The links of addresses on the uplink, by key. `node`: represents all routers beyond the uplink."""
 
     def __init__(
-        self, context: Context, addresses: AddressTable, links: UplinkLinks, credit: CreditEvents
+        self, context: CoreContext, addresses: AddressTable, links: UplinkLinks, credit: CreditEvents
     ) -> None:
         self.node: Node | None = None
         self._context = context
@@ -45,7 +45,7 @@ class UplinkAddresses:
         self._receivers: dict[str, RouterLink] = {}
         self._senders: dict[str, RouterLink] = {}
         self._key_of: dict[int, str] = {}  # by id of the link
-        self._beyond: set[str] = set()  # keys with destinations beyond the uplink
+        self._reachable: set[str] = set()  # keys with destinations beyond the uplink
         self._unused: set[str] = set()  # keys whose sender has no producers left
         self._retired: list[RouterLink] = []  # receivers without consumers, with unsettled deliveries
         self._retry_at = math.inf
@@ -81,7 +81,7 @@ class UplinkAddresses:
         """The uplink is lost, with its links."""
         self.node = None
         self._retry_at = math.inf
-        for those in (self._receivers, self._senders, self._key_of, self._beyond, self._unused, self._retired):
+        for those in (self._receivers, self._senders, self._key_of, self._reachable, self._unused, self._retired):
             those.clear()
 
     def tick(self) -> None:
@@ -187,9 +187,9 @@ class UplinkAddresses:
         if key not in self._senders:
             return
         if there:
-            self._beyond.add(key)
+            self._reachable.add(key)
         else:
-            self._beyond.discard(key)
+            self._reachable.discard(key)
         self._apply(key)
 
     def _apply(self, key: str) -> None:
@@ -197,7 +197,7 @@ class UplinkAddresses:
         address, link = self._addresses.by_key.get(key), self._senders.get(key)
         if address is None or link is None or self.node is None:
             return
-        if key in self._beyond and link.attached:
+        if key in self._reachable and link.attached:
             link.address = address
             self.use(address, link)
         else:
@@ -235,7 +235,7 @@ class UplinkAddresses:
         key = self._key_of.pop(link.id, "")
         if self._senders.get(key) is link:
             del self._senders[key]
-            self._beyond.discard(key)
+            self._reachable.discard(key)
             address = self._addresses.by_key.get(key)
             if address is not None:
                 self.leave(address)

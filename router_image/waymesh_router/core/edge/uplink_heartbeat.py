@@ -15,12 +15,12 @@ from waymesh_router.core.edge.messages import (
     encode_heartbeat,
 )
 from waymesh_router.core.edge.uplink_links import UplinkLinks, target
-from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.own_messages import OwnMessages
     from waymesh_router.core.model import RouterLink
 
@@ -32,7 +32,7 @@ class UplinkHeartbeat:
     """The interior router issues credit for the next heartbeat with each heartbeat that it handles. If it issues none
     and sends nothing else, it hangs. Other data counts, because on a slow line credit can follow after much data."""
 
-    def __init__(self, context: Context, links: UplinkLinks, messages: OwnMessages) -> None:
+    def __init__(self, context: CoreContext, links: UplinkLinks, messages: OwnMessages) -> None:
         self._context = context
         self._links = links
         self._messages = messages

@@ -9,12 +9,12 @@ from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.attaching import random_text
 from waymesh_router.core.containers.registry import OPEN_STATES
 from waymesh_router.core.forwarding.annotations import Annotations, arrived
-from waymesh_router.core.kinds import DATA
+from waymesh_router.core.link_kinds import DATA
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink
 
@@ -48,7 +48,7 @@ def target(address: str | None = None, capability: str = "") -> Terminus:
 class UplinkLinks:
     """Attaches links on the active uplink, and notifies their users of events. `conn`: None without an uplink."""
 
-    def __init__(self, context: Context, registry: LinkRegistry, containers: Containers) -> None:
+    def __init__(self, context: CoreContext, registry: LinkRegistry, containers: Containers) -> None:
         self.conn: RouterConnection | None = None
         self._context = context
         self._registry = registry

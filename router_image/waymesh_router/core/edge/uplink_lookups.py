@@ -23,7 +23,7 @@ from waymesh_router.core.edge.uplink_services import UplinkService
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.edge.uplink_links import UplinkLinks
     from waymesh_router.core.forwarding.own_messages import OwnMessages
     from waymesh_router.core.model import RouterLink
@@ -45,7 +45,7 @@ class UplinkLookups:
     """
 
     def __init__(
-        self, context: Context, links: UplinkLinks, messages: OwnMessages, answer: Answer, refuse: Refuse
+        self, context: CoreContext, links: UplinkLinks, messages: OwnMessages, answer: Answer, refuse: Refuse
     ) -> None:
         self._context = context
         self._answer = answer

@@ -17,7 +17,7 @@ from waymesh_router.core.edge.uplink_services import UplinkService
 from waymesh_router.core.forwarding.annotations import AREA, INGRESS, TRACE
 
 if TYPE_CHECKING:
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.edge.uplink_links import UplinkLinks
     from waymesh_router.core.forwarding.own_messages import OwnMessages
 
@@ -42,7 +42,7 @@ class _Proxy:
 class UplinkRoutes:
     """The link routes with a connected container, by key, and their state at the interior router."""
 
-    def __init__(self, context: Context, links: UplinkLinks, messages: OwnMessages) -> None:
+    def __init__(self, context: CoreContext, links: UplinkLinks, messages: OwnMessages) -> None:
         self._context = context
         self._proxies: dict[str, _Proxy] = {}
         self._numbers = 0

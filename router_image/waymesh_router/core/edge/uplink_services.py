@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.edge.uplink_links import RETRY_S, UplinkLinks, source, target
-from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 
 from waymesh_router.core.addresses.keys import MOBILE, bare_address
 from waymesh_router.core.addresses.table import AddressTable
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.exchanges.binding_keys import BindingKeys
 from waymesh_router.core.exchanges.subject import subject_of
 from waymesh_router.core.forwarding.annotations import Annotations, copied
@@ -29,7 +29,7 @@ MAX_EXCHANGES = 4
 class NextHop:
     """An address to which an exchange sends copies."""
 
-    def __init__(self, address: str, phase: int, context: Context) -> None:
+    def __init__(self, address: str, phase: int, context: CoreContext) -> None:
         self.to = bare_address(address)
         self.phase = str(phase)
         self.key = MOBILE + self.phase + self.to
@@ -59,7 +59,7 @@ class Exchange:
     """One exchange, with its counters: received = forwarded + diverted + dropped."""
 
     def __init__(
-        self, attrs: Mapping[str, Any], context: Context, addresses: AddressTable, messages: OwnMessages
+        self, attrs: Mapping[str, Any], context: CoreContext, addresses: AddressTable, messages: OwnMessages
     ) -> None:
         self.name: str = attrs["name"]
         self.own = NextHop(attrs["address"], attrs["phase"], context)

@@ -7,7 +7,7 @@ from typing import Any
 
 from waymesh_router.core.addresses.keys import bare_address, names_management, of_routers
 from waymesh_router.core.addresses.table import AddressTable
-from waymesh_router.core.context import Context
+from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.exchanges.exchange import Binding, Exchange, NextHop
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 
@@ -15,7 +15,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 class Exchanges:
     """Exchanges by name. An exchange cannot lead to another one of the same router, which prevents loops."""
 
-    def __init__(self, context: Context, addresses: AddressTable, messages: OwnMessages) -> None:
+    def __init__(self, context: CoreContext, addresses: AddressTable, messages: OwnMessages) -> None:
         self._context = context
         self._addresses = addresses
         self._messages = messages

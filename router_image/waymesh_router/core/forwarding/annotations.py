@@ -49,7 +49,7 @@ MAX_ROUTER_PAIRS = 16
 MAX_VALUES = 1000
 """Maximum number of values within each of them."""
 MAX_SID = 1 << 63
-BEYOND = "uplink"
+UPLINK_TRACE = "uplink"
 """Represents the interior router of an edge router in the trace, if it has omitted the annotations."""
 FALLBACK = "F"
 FALLBACK_PHASE = 22
@@ -81,7 +81,7 @@ def arrived(to: str | None, phase: str) -> Annotations:
     Their trace has a router, so that they never return over the uplink. Source: protocol/edge.md "No echo".
     """
     a = local_annotations("", to, phase)
-    a.trace = (BEYOND,)
+    a.trace = (UPLINK_TRACE,)
     return a
 
 
@@ -100,7 +100,7 @@ def local_annotations(
 def copied(before: Annotations, to: str, phase: str, router_id: str, stamp: str) -> Annotations:
     """For a copy from an exchange of this router: it enters the mesh here.
 
-    `stamp`: see Context.
+    `stamp`: see CoreContext.
     """
     a = Annotations(stamp)
     a.to, a.phase, a.client = to, phase, before.client

@@ -12,9 +12,9 @@ import cython
 from waymesh_router.core.addresses.keys import RELAYED
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import CLOSEST, DEFAULT_PRIORITY
+    from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
-    from waymesh_router.core.kinds import CLOSEST, DEFAULT_PRIORITY
+    from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

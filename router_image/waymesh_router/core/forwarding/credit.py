@@ -12,9 +12,9 @@ from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import RouterConnection, RouterLink
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import DATA
+    from cython.cimports.waymesh_router.core.link_kinds import DATA
 else:
-    from waymesh_router.core.kinds import DATA
+    from waymesh_router.core.link_kinds import DATA
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

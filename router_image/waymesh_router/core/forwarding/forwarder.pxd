@@ -26,7 +26,7 @@ cdef class Forwarder:
     cdef Settlement settlement
     cdef Counters counters
     cdef DeliverySampling sampling
-    cdef Address beyond
+    cdef Address uplink_address
     cdef int on_transfer(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
     cdef int to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer) except -1

@@ -44,13 +44,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
-    from cython.cimports.waymesh_router.core.kinds import ENDPOINT, MULTICAST, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
-    from waymesh_router.core.kinds import ENDPOINT, MULTICAST, SETTLED_MODE
+    from waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
@@ -82,7 +82,7 @@ class Forwarder:
         self.later_frames = later_frames
         self.sections: Sections = message_address.sections
         self.settlement: Settlement = multicast.settlement
-        self.beyond: Address | None = message_address.addresses.beyond
+        self.uplink_address: Address | None = message_address.addresses.uplink_address
         self.counters: Counters = self.settlement.counters
         self.sampling: DeliverySampling = self.settlement.sampling
 
@@ -120,7 +120,7 @@ class Forwarder:
         if address is None:
             address = self.message_address.address_of(lk, annotations, transfer)
             if address is None:
-                address = self.beyond
+                address = self.uplink_address
             if address is None or not address.key:
                 self.no_address(lk, address, transfer)
                 return
@@ -153,8 +153,8 @@ class Forwarder:
             self.keep(lk, address, annotations, transfer)
         elif address.fallback is not None and not lk.stored and address.fallback.direct():
             self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
-        elif self.beyond is not None and lk.address is None and address is not self.beyond:
-            self.to_one(lk, self.beyond, annotations, transfer)  # the interior router may know consumers
+        elif self.uplink_address is not None and lk.address is None and address is not self.uplink_address:
+            self.to_one(lk, self.uplink_address, annotations, transfer)  # the interior router may know consumers
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 

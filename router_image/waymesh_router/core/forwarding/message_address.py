@@ -24,11 +24,17 @@ from waymesh_router.core.tenants import in_space
 if cython.compiled:
     from cython.cimports.waymesh_amqp.reading import skip
     from cython.cimports.waymesh_amqp.wire import Octets, same, to_bytes
-    from cython.cimports.waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
+    from cython.cimports.waymesh_router.core.link_kinds import (
+        CLOSEST,
+        ENDPOINT,
+        NO_MANAGEMENT,
+        READ_MANAGEMENT,
+        UNAVAILABLE,
+    )
 else:
     from waymesh_amqp.reading import skip
     from waymesh_amqp.wire import Octets, same, to_bytes
-    from waymesh_router.core.kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
+    from waymesh_router.core.link_kinds import CLOSEST, ENDPOINT, NO_MANAGEMENT, READ_MANAGEMENT, UNAVAILABLE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -50,7 +56,7 @@ class MessageAddress:
     def __init__(
         self, router_id: str, stamp: str, sections: Sections, addresses: AddressTable, relays: Relays
     ) -> None:
-        """`stamp`: see Context."""
+        """`stamp`: see CoreContext."""
         self.router_id = router_id
         self.stamp = stamp
         self.sections = sections

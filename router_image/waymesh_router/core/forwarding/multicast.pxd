@@ -15,9 +15,9 @@ cdef class Multicast:
     cdef QueuedSender sender
     cdef Settlement settlement
     cdef public bint unsettled_allowed
-    cdef public Address beyond
+    cdef public Address uplink_address
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
-    cdef list with_beyond(self, list outs, Address address, Annotations annotations)
+    cdef list with_uplink(self, list outs, Address address, Annotations annotations)
     cdef list with_room(self, list outs, RouterLink lk)
     cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
     cdef left_router_queue(self, Queued q)

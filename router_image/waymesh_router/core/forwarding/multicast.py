@@ -17,10 +17,10 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
-    from cython.cimports.waymesh_router.core.kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.link_kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
 else:
     from waymesh_router.core.forwarding.sending import send_scanned
-    from waymesh_router.core.kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
+    from waymesh_router.core.link_kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -44,7 +44,7 @@ class Multicast:
     def __init__(
         self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement
     ) -> None:
-        self.beyond: Address | None = None  # AddressTable.beyond
+        self.uplink_address: Address | None = None  # AddressTable.uplink_address
         self.choice = choice
         self.sender = sender
         self.settlement = settlement
@@ -58,8 +58,8 @@ class Multicast:
             self.settlement.refuse(lk, transfer.more, UNSETTLED_MULTICAST_REJECTED)
             return
         outs = self.choice.all_links(address, annotations, lk.connection if lk.kind == DATA else None)
-        if self.beyond is not None and lk.address is None:
-            outs = self.with_beyond(outs, address, annotations)
+        if self.uplink_address is not None and lk.address is None:
+            outs = self.with_uplink(outs, address, annotations)
         if lk.edge:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
@@ -72,16 +72,16 @@ class Multicast:
         else:
             self.settlement.refuse(lk, transfer.more, RELEASED)
 
-    def with_beyond(self, outs: list[Any], address: Address, annotations: Annotations) -> list[Any]:
+    def with_uplink(self, outs: list[Any], address: Address, annotations: Annotations) -> list[Any]:
         """For an anonymous sender at an edge router: the interior router gets a copy, too.
 
         It tells whether it has consumers only for addresses with senders. One copy is sent to it, on the link for the
         address if that is in use.
         """
-        beyond: Address = self.beyond  # type: ignore[assignment]
+        uplink_address: Address = self.uplink_address  # type: ignore[assignment]
         if address.targets:
             return outs
-        return outs + self.choice.all_links(beyond, annotations, None)
+        return outs + self.choice.all_links(uplink_address, annotations, None)
 
     def with_room(self, outs: list[Any], lk: RouterLink) -> list[Any]:
         """The links without those of consumers that are too slow: a pre-settled delivery is dropped for these.

@@ -21,7 +21,7 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_router.core.forwarding.multicast import elsewhere
-    from cython.cimports.waymesh_router.core.kinds import (
+    from cython.cimports.waymesh_router.core.link_kinds import (
         CONTROL,
         DEFAULT_PRIORITY,
         ENDPOINT,
@@ -33,7 +33,7 @@ else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.forwarding.multicast import elsewhere
-    from waymesh_router.core.kinds import CONTROL, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
+    from waymesh_router.core.link_kinds import CONTROL, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
     from waymesh_router.core.settlement.outcomes import outcome_code
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class OwnMessages:
     # ---- outgoing
     def send(self, to: str, message: bytes) -> bool:
         """Send a message to an address text. False if the address is unknown or has no consumer."""
-        address = self.addresses.lookup(to, "0") or self.addresses.beyond
+        address = self.addresses.lookup(to, "0") or self.addresses.uplink_address
         return address is not None and self.send_to(address, message)
 
     def send_to(self, address: Address, message: bytes) -> bool:

@@ -17,9 +17,9 @@ from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.kinds import PRESETTLED_WAITING
+    from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
-    from waymesh_router.core.kinds import PRESETTLED_WAITING
+    from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -35,7 +35,7 @@ class PendingDeliveries:
         sender: QueuedSender,
         settlement: Settlement,
     ) -> None:
-        """`stamp`: see Context."""
+        """`stamp`: see CoreContext."""
         self.stamp = stamp
         self.choice = choice
         self.sender = sender
@@ -137,7 +137,7 @@ class PendingDeliveries:
                     continue
                 if q.barring() is None:
                     break  # no consumer is ready
-                pending.set_aside()
+                pending.pass_over()
                 waiting += 1
                 if waiting == 2 and not paths_changed and not self.choice.any_ready(address):
                     break  # a ready consumer would be on another connection than one of two that bar deliveries

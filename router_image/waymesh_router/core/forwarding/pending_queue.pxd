@@ -21,13 +21,13 @@ cdef class PendingQueue:
     cdef PendingGroup free
     cdef dict barred
     cdef list heads
-    cdef list aside
+    cdef list passed_over
     cpdef append(self, Queued q)
     cdef PendingGroup group_barred_by(self, RouterConnection connection, long long arrival)
     cdef PendingGroup group_of(self, Queued q)
     cdef bint leads(self, Queued q) except -1
     cdef Queued first(self)
     cdef Queued oldest_barred(self)
-    cdef set_aside(self)
+    cdef pass_over(self)
     cdef restore(self)
     cdef remove(self, Queued q)

@@ -82,10 +82,10 @@ class PendingQueue:
         self.count = 0
         self.free = PendingGroup()  # deliveries that may go to any consumer
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
-        # (arrival of the first delivery, id and connection) of each group of `barred` that is not set aside. If that
+        # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
         # delivery was removed, `oldest_barred` corrects the entry.
         self.heads: list[tuple[int, int, RouterConnection]] = []
-        self.aside: list[RouterConnection] = []
+        self.passed_over: list[RouterConnection] = []
 
     def __len__(self) -> int:
         return int(self.count)
@@ -133,7 +133,7 @@ class PendingQueue:
         return group is not None and group.count > 0 and group.first() is q
 
     def first(self) -> Queued | None:
-        """The oldest delivery, except those of groups that are set aside; None if there is no other."""
+        """The oldest delivery, except those of groups that are passed over; None if there is no other."""
         q: Queued
         oldest: Queued
         if self.barred is None:
@@ -165,21 +165,21 @@ class PendingQueue:
             else:
                 heappop(self.heads)
                 del barred[connection]
-        if not self.aside:
+        if not self.passed_over:
             self.barred = None
         return None
 
-    def set_aside(self) -> None:
+    def pass_over(self) -> None:
         """`first` ignores the group of the oldest barred delivery until `restore`."""
-        self.aside.append(heappop(self.heads)[2])
+        self.passed_over.append(heappop(self.heads)[2])
 
     def restore(self) -> None:
-        """End `set_aside`."""
-        aside = self.aside
-        self.aside = []
+        """End `pass_over`."""
+        passed_over = self.passed_over
+        self.passed_over = []
         group: PendingGroup
-        for connection in aside:
-            group = self.barred[connection]  # type: ignore[index]  # it is kept while it is in `aside`
+        for connection in passed_over:
+            group = self.barred[connection]  # type: ignore[index]  # it is kept while it is in `passed_over`
             if group.count:
                 heappush(self.heads, (group.first().arrival, connection.id, connection))
             else:

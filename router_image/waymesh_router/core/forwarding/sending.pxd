@@ -3,7 +3,7 @@ from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.delivery_sampling cimport DeliverySampling
 from waymesh_router.core.forwarding.annotations cimport Annotations
-from waymesh_router.core.forwarding.budget cimport Budget
+from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, Branch, Queued, RouterLink
@@ -14,7 +14,7 @@ cdef class QueuedSender:
     cdef Sections sections
     cdef ConsumerChoice choice
     cdef Settlement settlement
-    cdef Budget budget
+    cdef BufferBudget budget
     cdef DeliverySampling sampling
     cdef long long arrived
     cdef Py_ssize_t next_arrival(self) except -1

@@ -10,7 +10,7 @@ from waymesh_amqp.codec_values import Raw
 from waymesh_amqp.performatives import Transfer, encode_frame
 from waymesh_router.core.delivery_sampling import PRESETTLED, DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations, transit_section
-from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, Branch, Queued, RouterLink
@@ -21,13 +21,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
     from cython.cimports.waymesh_amqp.wire import octets, serial_add, to_bytes
-    from cython.cimports.waymesh_router.core.kinds import ENDPOINT, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, SETTLED_MODE
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
     from waymesh_amqp.wire import octets, serial_add, to_bytes
-    from waymesh_router.core.kinds import ENDPOINT, SETTLED_MODE
+    from waymesh_router.core.link_kinds import ENDPOINT, SETTLED_MODE
     from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class QueuedSender:
         sections: Sections,
         choice: ConsumerChoice,
         settlement: Settlement,
-        budget: Budget,
+        budget: BufferBudget,
         sampling: DeliverySampling,
     ) -> None:
         self.sections = sections

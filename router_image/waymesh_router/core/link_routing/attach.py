@@ -18,9 +18,9 @@ from waymesh_router.core.addresses.keys import MOBILE, is_management_key, of_rou
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import FALLBACK
-from waymesh_router.core.kinds import ROUTED
+from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
-from waymesh_router.core.link_routing.candidates import RouteCandidate, UpstreamLink
+from waymesh_router.core.link_routing.route_candidates import RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
@@ -29,7 +29,7 @@ from waymesh_router.events.event import short
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.addresses.table import AddressTable
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.link_routing.routes import LinkRoutes
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink, Target
@@ -50,7 +50,7 @@ class RoutedAttaches:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         addresses: AddressTable,
         links: LinkRegistry,
         link_routes: LinkRoutes,
@@ -65,7 +65,7 @@ class RoutedAttaches:
         self._loads: dict[int, int] = {}  # number of forwarded links, by id of the connection
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions()
-        self._owing: deque[tuple[float, RouterLink]] = deque()  # deadlines, and detached links to answer
+        self._postponed_answers: deque[tuple[float, RouterLink]] = deque()  # deadlines, and detached links to answer
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Forward an attach; False if no link route matches. Raises Refusal."""
@@ -156,8 +156,9 @@ class RoutedAttaches:
     def tick(self) -> None:
         """Answer overdue detaches; call it several times a second."""
         self._mirrors.tidy()
-        while self._owing and (self._owing[0][0] <= self._context.now or not self._owing[0][1].owing):
-            self._owing.popleft()[1].answer_now()
+        now, waiting = self._context.now, self._postponed_answers
+        while waiting and (waiting[0][0] <= now or not waiting[0][1].answer_postponed):
+            waiting.popleft()[1].answer_now()
 
     def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
         """Candidates, best first: containers of this router, those with the fewest links first, then other routers.
@@ -274,7 +275,7 @@ class RoutedAttaches:
             closed = True
         other.detach_with(error, closed)
         if other.route is not None and lk.answer_after(other):
-            self._owing.append((self._context.now + ANSWER_S, lk))
+            self._postponed_answers.append((self._context.now + ANSWER_S, lk))
 
     # ---- nodes that containers created for dynamic termini
     def _node_made(self, upstream: RouterLink, route: UpstreamLink, address: str) -> None:

@@ -17,11 +17,11 @@ from waymesh_amqp.filters import NO_LOCAL_DESCRIPTORS
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_router.core.forwarding.annotations import PREFIX, decoded_pair, section, split_map
 from waymesh_router.core.forwarding.sections import Sections
-from waymesh_router.core.kinds import ROUTED
+from waymesh_router.core.link_kinds import ROUTED
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
-    from waymesh_router.core.link_routing.candidates import UpstreamLink
+    from waymesh_router.core.link_routing.route_candidates import UpstreamLink
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 CLIENT = Symbol(PREFIX + "client")

@@ -16,7 +16,7 @@ from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.addresses.keys import RELAYED, bare_address
 from waymesh_router.core.containers.autolink import OUTCOMES
-from waymesh_router.core.kinds import CLOSEST
+from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.link_routing import rewriting
 from waymesh_router.core.model import Address
 from waymesh_router.events.line_limit import WINDOW_S, LineLimit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.link_routing.attach import RoutedAttaches
     from waymesh_router.core.links.registry import LinkRegistry
@@ -56,7 +56,7 @@ class Relays:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         addresses: AddressTable,
         pending: PendingDeliveries,
         links: LinkRegistry,

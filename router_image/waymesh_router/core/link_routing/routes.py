@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_router.core.addresses.keys import link_route_key
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.containers.registry import Place, place_of, places_of
-from waymesh_router.core.kinds import LINK_BALANCED
+from waymesh_router.core.link_kinds import LINK_BALANCED
 from waymesh_router.core.link_routing.offers import (
     ContainerCapabilities,
     capabilities_of,
@@ -22,7 +22,7 @@ from waymesh_router.core.link_routing.offers import (
 if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.model import RouterConnection
 
 BOTH = ("in", "out")
@@ -47,7 +47,7 @@ class LinkRoute:
 class LinkRoutes:
     """Link routes of this router, by identity of the entity. `AddressTable.link_routes` has those of all routers."""
 
-    def __init__(self, context: Context, addresses: AddressTable, containers: Containers) -> None:
+    def __init__(self, context: CoreContext, addresses: AddressTable, containers: Containers) -> None:
         self._context = context
         self._addresses = addresses
         self._containers = containers

@@ -5,7 +5,7 @@ from waymesh_amqp.flows cimport IncomingFlow
 from waymesh_amqp.session cimport Session
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.counters cimport Counters
-from waymesh_router.core.forwarding.budget cimport Budget
+from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.model cimport Queued, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
@@ -13,7 +13,7 @@ from waymesh_router.core.settlement.settlement cimport Settlement
 cdef class RoutedLinks:
     cdef Settlement settlement
     cdef Counters counters
-    cdef Budget budget
+    cdef BufferBudget budget
     cdef on_transfer(self, RouterLink lk, IncomingTransfer transfer)
     cdef first_frame(self, RouterLink lk, RouterLink out, IncomingTransfer transfer)
     cdef keep_back(self, Queued q, RouterLink out)

@@ -15,7 +15,7 @@ import cython
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, UNAUTHORIZED_ACCESS
 from waymesh_router.core.attaching import POLICY_REJECTED
 from waymesh_router.core.counters import Counters
-from waymesh_router.core.forwarding.budget import Budget
+from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED
 from waymesh_router.core.link_routing import no_local
 from waymesh_router.core.model import Queued, RouterLink
@@ -56,7 +56,7 @@ _FLAGS = {(False, False): b"BB", (False, True): b"BA", (True, False): b"AB", (Tr
 class RoutedLinks:
     """Forwards frames of routed links. A link has a `partner` from its attach until one of the two is gone."""
 
-    def __init__(self, settlement: Settlement, budget: Budget) -> None:
+    def __init__(self, settlement: Settlement, budget: BufferBudget) -> None:
         self.settlement = settlement
         self.counters: Counters = settlement.counters
         self.budget = budget
@@ -261,11 +261,11 @@ class RoutedLinks:
         properties: Raw | None = flow.properties
         if out is None or (available is None and not echo and properties is None):
             return
-        if out.told is not None:
-            before, asked, said = out.told
+        if out.next_flow_details is not None:
+            before, asked, said = out.next_flow_details
             available = before if available is None else available
             echo, properties = echo or asked, properties or said
-        out.told = available, echo, properties
+        out.next_flow_details = available, echo, properties
         out.flow_soon()
 
     def end_drain(self, out: RouterLink, lk: RouterLink) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_router.core.access import CLOSED
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
-from waymesh_router.core.kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.peers.numeric_address import numeric_address
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo, Open
     from waymesh_router.core.containers.autolinks import AutoLinks
     from waymesh_router.core.containers.registry import Containers
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.edge.uplink import Uplink
     from waymesh_router.core.link_routing.routes import LinkRoutes
     from waymesh_router.core.links.mesh_links import MeshLinks
@@ -29,7 +29,7 @@ class Connections:
 
     def __init__(
         self,
-        context: Context,
+        context: CoreContext,
         containers: Containers,
         autolinks: AutoLinks,
         link_routes: LinkRoutes,

@@ -20,14 +20,14 @@ from waymesh_router.core.addresses.keys import (
 from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
-from waymesh_router.core.kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
+from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
 from waymesh_router.core.memory_levels import FULL, NORMAL
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.attaching import Place
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class EndpointLinks:
     """Consumers and producers of addresses."""
 
-    def __init__(self, context: Context, addresses: AddressTable, pending: PendingDeliveries) -> None:
+    def __init__(self, context: CoreContext, addresses: AddressTable, pending: PendingDeliveries) -> None:
         self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
         self.withheld: dict[RouterLink, None] = {}  # incoming links that get no credit because memory is short
         self._memory = NORMAL
@@ -70,7 +70,7 @@ class EndpointLinks:
             text = attaching.temporary_address(self._context.router_id, self._context.rng, self._context.edge)
             source = Terminus(kind="source", address="amqp:/" + text, dynamic=True, capabilities=source.capabilities)
         address = self._address_for(text, place)
-        if address.key.startswith((ROUTER, EDGE)) or address is self._addresses.beyond:
+        if address.key.startswith((ROUTER, EDGE)) or address is self._addresses.uplink_address:
             self._addresses.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
         lk.address = address

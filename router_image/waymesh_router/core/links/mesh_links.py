@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waymesh_router.core import attaching
-from waymesh_router.core.kinds import CONTROL, DATA, MULTICAST, PRIORITIES
+from waymesh_router.core.link_kinds import CONTROL, DATA, MULTICAST, PRIORITIES
 from waymesh_router.core.model import Address
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach, Open
     from waymesh_amqp.session import Session
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink
 
@@ -28,7 +28,7 @@ def to_router(conn: RouterConnection) -> bool:
 class MeshLinks:
     """Attaches and accepts the links between routers, and handles their loss."""
 
-    def __init__(self, context: Context, links: LinkRegistry) -> None:
+    def __init__(self, context: CoreContext, links: LinkRegistry) -> None:
         self._context = context
         self._links = links
         self.control_address = Address("Lqdrouter", MULTICAST)  # of incoming control links

@@ -10,7 +10,7 @@ from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.core.attaching import Refusal
-    from waymesh_router.core.context import Context
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
@@ -20,7 +20,7 @@ DENIALS = (UNAUTHORIZED_ACCESS, RESOURCE_LIMIT_EXCEEDED)
 class Refusals:
     """`denied`: number of connections, links and management requests that policy refused."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: CoreContext) -> None:
         self._context = context
         self.denied = dict.fromkeys(("connection", "link", "management"), 0)
 

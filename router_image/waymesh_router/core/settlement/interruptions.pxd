@@ -1,7 +1,7 @@
 cimport cython
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.session cimport Session
-from waymesh_router.core.forwarding.budget cimport Budget
+from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
@@ -13,7 +13,7 @@ from waymesh_router.core.settlement.settlement cimport Settlement
 cdef class Interruptions:
     cdef readonly CreditEvents credit
     cdef Settlement settlement
-    cdef Budget budget
+    cdef BufferBudget budget
     cdef RoutedLinks routed
     cdef Multicast multicast
     cdef PendingDeliveries pending

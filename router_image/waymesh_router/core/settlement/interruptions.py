@@ -27,13 +27,13 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.session import Session
-    from waymesh_router.core.forwarding.budget import Budget
+    from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 
 
 class Interruptions:
     """Ends the deliveries of a lost link, and those that their sender aborts or their consumer refuses."""
 
-    def __init__(self, credit: CreditEvents, settlement: Settlement, budget: Budget) -> None:
+    def __init__(self, credit: CreditEvents, settlement: Settlement, budget: BufferBudget) -> None:
         self.credit = credit
         self.settlement = settlement
         self.budget = budget

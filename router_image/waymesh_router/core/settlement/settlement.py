@@ -22,12 +22,12 @@ from waymesh_router.core.settlement.outcomes import (
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
     from cython.cimports.waymesh_router.core.counters import Counters, count_on_link
-    from cython.cimports.waymesh_router.core.kinds import ENDPOINT
+    from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT
     from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_router.core.counters import Counters, count_on_link
-    from waymesh_router.core.kinds import ENDPOINT
+    from waymesh_router.core.link_kinds import ENDPOINT
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ TOLERANCE = cython.declare(cython.longlong, 16 << 20)
 """`excess` is set at twice the router's limit and these bytes: what a few sessions may send before they are held."""
 
 
-class Budget:
+class BufferBudget:
     """Counts the bytes of waiting deliveries, and holds the sessions of senders that exceed a limit."""
 
     def __init__(self) -> None:

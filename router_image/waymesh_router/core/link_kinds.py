@@ -1,4 +1,7 @@
-"""Kinds of links and treatments of addresses. Compiled modules use the same numbers from kinds.pxd."""
+"""Kinds of links, treatments of addresses and rights of peers.
+
+Compiled modules use the same numbers from link_kinds.pxd.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ cimport cython
 from waymesh_router.core.model cimport Queued, RouterConnection, RouterLink
 
 @cython.final
-cdef class Budget:
+cdef class BufferBudget:
     cdef public long long kept
     cdef public long long peak
     cdef public bint full

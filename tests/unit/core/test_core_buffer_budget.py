@@ -12,7 +12,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.unit.core.edge_peer import EdgePeer, configure
 from waymesh_amqp.performatives import Transfer
 from waymesh_router.core.core import Core
-from waymesh_router.core.forwarding.budget import UNLIMITED, Budget
+from waymesh_router.core.forwarding.buffer_budget import UNLIMITED, BufferBudget
 
 KIB = b"x" * 1024
 LARGE = 1 << 40
@@ -23,7 +23,7 @@ def hub() -> Hub:
     return core_hub()
 
 
-def budget_of(hub: Hub) -> Budget:
+def budget_of(hub: Hub) -> BufferBudget:
     assert isinstance(hub.handler, Core)
     return hub.handler.budget
 

@@ -8,7 +8,7 @@ from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Log
 
 
-class Context:
+class CoreContext:
     """Shared values and listeners, no logic."""
 
     def __init__(self, router_id: str, now: float, rng: Rng, log: Log, edge: bool = False) -> None:

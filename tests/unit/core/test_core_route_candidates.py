@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.kit import frames
 from tests.kit.answering import Container
 from tests.kit.pump import core_hub, core_of
-from waymesh_router.core.link_routing.candidates import UpstreamLink, link_route_of
+from waymesh_router.core.link_routing.route_candidates import UpstreamLink, link_route_of
 
 
 def test_both_sides_of_a_routed_link_have_its_link_route() -> None:
