@@ -67,7 +67,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.routing.graph",
     "waymesh_router.telemetry.deliveries",
     "waymesh_router.telemetry.lines",
-    "waymesh_router.runtime.connection_io",
+    "waymesh_router.runtime.transport.connection_io",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 

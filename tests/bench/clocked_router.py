@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_router.runtime.main import main
-from waymesh_router.runtime.spool_files import SpoolFiles
+from waymesh_router.runtime.spool.files import SpoolFiles
 from waymesh_router.telemetry.collector import Collector
 
 STEPS: tuple[tuple[type, str], ...] = ((Collector, "tick"), (Collector, "record_samples"), (SpoolFiles, "write"))

@@ -30,8 +30,8 @@ from waymesh_client.management import ManagementClient
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import prepare_descriptors
 from waymesh_router.runtime.host import SocketHost
-from waymesh_router.runtime.log import Log
-from waymesh_router.runtime.log_writer import open_output
+from waymesh_router.runtime.log.log import Log
+from waymesh_router.runtime.log.writer import open_output
 from waymesh_router.runtime.loop import Loop
 from waymesh_schema.config import parse_conf
 

@@ -21,7 +21,7 @@ from tests.kit.process import section
 from tests.kit.web_socket import WebSocket
 from waymesh_amqp.connection import Connection
 from waymesh_client.management import ManagementClient
-from waymesh_router.runtime.connection_io import ConnectionIO
+from waymesh_router.runtime.transport.connection_io import ConnectionIO
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

@@ -30,7 +30,7 @@ from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import Close, Open
 from waymesh_client.management import ManagementClient
-from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls.contexts import TlsProfile
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

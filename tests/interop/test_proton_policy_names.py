@@ -14,7 +14,7 @@ from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 from waymesh_router.management.look_ups import MAX_NAMES
 from waymesh_router.runtime.host import SocketHost
-from waymesh_router.runtime.host_names import HostNames
+from waymesh_router.runtime.policy.host_names import HostNames
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

@@ -21,7 +21,7 @@ from tests.kit.fixtures import StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from waymesh_router.runtime.tls_socket import MAX_WITHOUT_DATA
+from waymesh_router.runtime.tls.sockets import MAX_WITHOUT_DATA
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

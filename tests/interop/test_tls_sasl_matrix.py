@@ -15,7 +15,7 @@ from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import SaslMechanisms
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
-from waymesh_router.runtime.tls_io import AMQP_TLS_HEADER
+from waymesh_router.runtime.tls.transports import AMQP_TLS_HEADER
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

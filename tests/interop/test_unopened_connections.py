@@ -18,7 +18,7 @@ from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_router.events.line_limit import MAX_LINES
-from waymesh_router.runtime.opening import REASON
+from waymesh_router.runtime.transport.opening import REASON
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

@@ -15,8 +15,8 @@ import pytest
 
 from tests.kit.waiting import wait_until
 from tests.s3 import ENVIRONMENT, S3Server, running
-from waymesh_router.runtime.spool import RecordCounter, Spool
-from waymesh_router.runtime.spool_files import SpoolSettings
+from waymesh_router.runtime.spool.files import SpoolSettings
+from waymesh_router.runtime.spool.spool import RecordCounter, Spool
 from waymesh_schema.telemetry import KINDS, FileName, parse_path
 from waymesh_upload.command import main
 from waymesh_upload.store import S3, Credentials, Target, UsageError

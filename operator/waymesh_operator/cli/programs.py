@@ -137,7 +137,7 @@ def run_job(words: Sequence[str], module: str = "waymesh_analytics") -> int:
             continue  # the job also gets the signal and ends
 
 
-PROGRAM = "waymesh_router.runtime.policy_command"
+PROGRAM = "waymesh_router.runtime.commands.policy"
 
 policy = typer.Typer(help="Access policy of configuration files.", no_args_is_help=True)
 

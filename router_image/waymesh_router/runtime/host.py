@@ -14,35 +14,35 @@ from waymesh_amqp.states import START
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.events.event import Event, at
 from waymesh_router.peers.peer import Peer
-from waymesh_router.runtime.auth_services import AuthServices
-from waymesh_router.runtime.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs, flush_all
-from waymesh_router.runtime.connector import Connector
-from waymesh_router.runtime.connectors import Connectors
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.export import FileExporter, Incarnation, check_folder
-from waymesh_router.runtime.host_names import HostNames, numeric_addresses
 from waymesh_router.runtime.http.server import HttpServer
-from waymesh_router.runtime.linger import Lingering
-from waymesh_router.runtime.listener import Listener
+from waymesh_router.runtime.log.tracing import Tracing
 from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
 from waymesh_router.runtime.memory import resident_bytes
-from waymesh_router.runtime.peer_check import PeerCheck
-from waymesh_router.runtime.profiles import Profiles
-from waymesh_router.runtime.tcp import data_segments_in
-from waymesh_router.runtime.tls import password_of
-from waymesh_router.runtime.tls_identity import peer_of
-from waymesh_router.runtime.tls_io import MakeIO, connection_io
-from waymesh_router.runtime.tls_socket import Transport
-from waymesh_router.runtime.tokens import TokenProfiles
-from waymesh_router.runtime.tracing import Tracing
-from waymesh_router.runtime.users import UserFiles
+from waymesh_router.runtime.policy.host_names import HostNames, numeric_addresses
+from waymesh_router.runtime.sasl.services import AuthServices
+from waymesh_router.runtime.sasl.users import UserFiles
+from waymesh_router.runtime.spool.exporter import FileExporter, Incarnation, check_folder
+from waymesh_router.runtime.tls.contexts import password_of
+from waymesh_router.runtime.tls.identity import peer_of
+from waymesh_router.runtime.tls.peer_check import PeerCheck
+from waymesh_router.runtime.tls.profiles import Profiles
+from waymesh_router.runtime.tls.sockets import Transport
+from waymesh_router.runtime.tls.transports import MakeIO, connection_io
+from waymesh_router.runtime.tokens.profiles import TokenProfiles
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs, flush_all
+from waymesh_router.runtime.transport.connector import Connector
+from waymesh_router.runtime.transport.connectors import Connectors
+from waymesh_router.runtime.transport.linger import Lingering
+from waymesh_router.runtime.transport.listener import Listener
+from waymesh_router.runtime.transport.tcp import data_segments_in
 from waymesh_router.runtime.workers import Workers
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_router.router import Router
-    from waymesh_router.runtime.log import Log
+    from waymesh_router.runtime.log.log import Log
 
 CLOSE_S = 2.0
 """Time for a peer to answer a close before its transport is closed."""

@@ -28,16 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(USAGE if options.help else f"{VERSION}\n")
         return 0
     if options.drain:
-        from waymesh_router.runtime.drain_command import drain
+        from waymesh_router.runtime.commands.drain import drain
 
         return drain(options.url, options.timeout_s)
     if options.dump:
-        from waymesh_router.runtime.dump_command import dump
+        from waymesh_router.runtime.commands.dump import dump
 
         return dump(options.url)
     try:
         if options.check:
-            from waymesh_router.runtime.check import check
+            from waymesh_router.runtime.commands.check import check
 
             return check(options.config)
         from waymesh_router.runtime.running import run

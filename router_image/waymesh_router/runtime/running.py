@@ -19,14 +19,14 @@ from waymesh_router.memory.watermark import default_limit
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, PidFile, prepare_descriptors, switch_user
 from waymesh_router.runtime.host import SocketHost
-from waymesh_router.runtime.log import Log
-from waymesh_router.runtime.log_writer import open_output
+from waymesh_router.runtime.log.log import Log
+from waymesh_router.runtime.log.writer import open_output
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.memory import POLL_S, Trimmer, control_group_limit, memory_limit
 from waymesh_router.runtime.options import VERSION, Options
-from waymesh_router.runtime.policy_files import PolicyFiles
-from waymesh_router.runtime.profiles import without_unusable
-from waymesh_router.runtime.users import users_hint
+from waymesh_router.runtime.policy.files import PolicyFiles
+from waymesh_router.runtime.sasl.users import users_hint
+from waymesh_router.runtime.tls.profiles import without_unusable
 from waymesh_schema.config import ConfigEntry, read_config
 from waymesh_schema.events import LogEvent
 from waymesh_schema.telemetry import ORDERLY_STOP

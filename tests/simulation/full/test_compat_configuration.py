@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.full.network import Network
 from waymesh_router.management.errors import ManagementError
-from waymesh_router.runtime.addresses import peer_text
+from waymesh_router.runtime.transport.addresses import peer_text
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create

@@ -14,7 +14,7 @@ from waymesh_router.routing import mobile
 
 ADDRESSES = 30
 A_TURN = 256
-"""TURN_BUDGET of runtime/connection_io.py, which the compiled engine keeps to itself."""
+"""TURN_BUDGET of runtime/transport/connection_io.py, which the compiled engine keeps to itself."""
 
 
 def two_routers() -> Network:

@@ -16,7 +16,7 @@ from waymesh_operator.router_entities.actions import changed_attributes
 from waymesh_operator.router_entities.names import Entity
 from waymesh_operator.tls.certificates import dns_names, issue
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls
-from waymesh_router.runtime.peer_names import refused_name
+from waymesh_router.runtime.tls.peer_names import refused_name
 
 pytestmark = pytest.mark.engine_independent
 

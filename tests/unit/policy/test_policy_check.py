@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waymesh_operator.cli.main import run_command
-from waymesh_router.runtime.policy_command import NO_SECTION, main
+from waymesh_router.runtime.commands.policy import NO_SECTION, main
 
 pytestmark = pytest.mark.engine_independent
 

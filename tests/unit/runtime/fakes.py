@@ -15,7 +15,7 @@ from waymesh_amqp.handler import Handler
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime.host import SocketHost
-from waymesh_router.runtime.log import Log
+from waymesh_router.runtime.log.log import Log
 from waymesh_router.runtime.loop import Loop
 
 

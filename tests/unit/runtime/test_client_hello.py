@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_router.runtime.client_hello import MAX_BYTES, MAX_RECORDS, complete, requested_host
+from waymesh_router.runtime.tls.client_hello import MAX_BYTES, MAX_RECORDS, complete, requested_host
 
 pytestmark = pytest.mark.engine_independent
 

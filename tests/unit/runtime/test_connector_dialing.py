@@ -11,9 +11,9 @@ import pytest
 from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running
 from waymesh_router.connections.retries import Retries
-from waymesh_router.runtime import connector as module
-from waymesh_router.runtime import dialing
-from waymesh_router.runtime.addresses import SocketAddress
+from waymesh_router.runtime.transport import connector as module
+from waymesh_router.runtime.transport import dialing
+from waymesh_router.runtime.transport.addresses import SocketAddress
 
 DEADLINE_S = 30.0
 

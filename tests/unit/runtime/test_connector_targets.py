@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_router.runtime.connector import configured_targets
 from waymesh_router.runtime.errors import HostError
+from waymesh_router.runtime.transport.connector import configured_targets
 
 
 def test_the_first_target_and_those_tried_after_it() -> None:

@@ -14,8 +14,8 @@ from waymesh_amqp.performatives import (
     encode_frame,
     encode_performative,
 )
-from waymesh_router.runtime.frame_stream import HEAD_BYTES, FrameStream
-from waymesh_router.runtime.frame_text import header_text, message_text, performative_text, value_text
+from waymesh_router.runtime.log.frame_stream import HEAD_BYTES, FrameStream
+from waymesh_router.runtime.log.frame_text import header_text, message_text, performative_text, value_text
 from waymesh_schema.components import MESSAGE_COMPONENTS, parse_components
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError

@@ -9,9 +9,9 @@ import pytest
 
 from tests.kit.waiting import DEADLINE_S
 from waymesh_router.policy.hosts import Addresses
-from waymesh_router.runtime import host_names
-from waymesh_router.runtime.host_names import THREADS, THREADS_OF_ONE, HostNames, numeric_addresses
 from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.policy import host_names
+from waymesh_router.runtime.policy.host_names import THREADS, THREADS_OF_ONE, HostNames, numeric_addresses
 
 NEVER_S = 3600.0
 

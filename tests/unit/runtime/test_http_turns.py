@@ -12,8 +12,8 @@ import pytest
 
 from waymesh_router.runtime.http.connection import FILE_BYTES, WRITES_PER_TURN, HttpConnection
 from waymesh_router.runtime.http.message import Answer, Request, text_answer
-from waymesh_router.runtime.linger import MOST, READS_PER_TURN, Linger, Lingering
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop
+from waymesh_router.runtime.transport.linger import MOST, READS_PER_TURN, Linger, Lingering
 
 pytestmark = pytest.mark.engine_independent
 

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from waymesh_router.runtime.log import Log
-from waymesh_router.runtime.log_rotation import RotatingFile, Rotation, RotationError
-from waymesh_router.runtime.log_writer import open_output
+from waymesh_router.runtime.log.log import Log
+from waymesh_router.runtime.log.rotation import RotatingFile, Rotation, RotationError
+from waymesh_router.runtime.log.writer import open_output
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit.waiting import DEADLINE_S
-from waymesh_router.runtime import log_writer
-from waymesh_router.runtime.log import Log
-from waymesh_router.runtime.log_writer import QueuedSink, open_output
+from waymesh_router.runtime.log import writer as log_writer
+from waymesh_router.runtime.log.log import Log
+from waymesh_router.runtime.log.writer import QueuedSink, open_output
 
 pytestmark = pytest.mark.engine_independent
 

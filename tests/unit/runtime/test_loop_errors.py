@@ -11,8 +11,8 @@ from tests.kit.ports import free_port
 from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import FakeRouter, Running
 from tests.unit.runtime.test_runtime_host import dial, read_line
-from waymesh_router.runtime.connector import Connector
-from waymesh_router.runtime.listener import Listener
+from waymesh_router.runtime.transport.connector import Connector
+from waymesh_router.runtime.transport.listener import Listener
 
 BUG = RuntimeError("a bug")
 
@@ -127,7 +127,7 @@ def test_a_client_that_cannot_be_taken_on_costs_no_other_client(host: Running, m
 
 
 def test_a_listener_that_raises_goes_on_after_a_pause(host: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waymesh_router.runtime.listener.RETRY_ACCEPT_S", 0.01)
+    monkeypatch.setattr("waymesh_router.runtime.transport.listener.RETRY_ACCEPT_S", 0.01)
     port = host.listen()
     with monkeypatch.context() as patch:
         patch.setattr(Listener, "on_event", fail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_router.runtime.opening import Opening
+from waymesh_router.runtime.transport.opening import Opening
 
 pytestmark = pytest.mark.engine_independent
 

@@ -21,10 +21,10 @@ from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
 from tests.unit.runtime.test_tls_trust import echoes
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
-from waymesh_router.runtime.chain import covered, roots, subject_of, verified_chain
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.peer_check import NO_CERTIFICATE, REVOKED, UNTRUSTED
-from waymesh_router.runtime.tls_socket import TlsSocket
+from waymesh_router.runtime.tls.chain import covered, roots, subject_of, verified_chain
+from waymesh_router.runtime.tls.peer_check import NO_CERTIFICATE, REVOKED, UNTRUSTED
+from waymesh_router.runtime.tls.sockets import TlsSocket
 
 ROLE = {"role": "inter-router", "saslMechanisms": "EXTERNAL", "requireSsl": True}
 

@@ -11,7 +11,7 @@ from tests.kit.waiting import wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_runtime_tls import dial, dial_plain, echo, profile, refused, tls_listener
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.peer_names import matches, refused_name
+from waymesh_router.runtime.tls.peer_names import matches, refused_name
 
 MESH = "*.mesh-mesh.ns.svc"
 

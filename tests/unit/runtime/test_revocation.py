@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.certificates import Authority, KeyPair
-from waymesh_router.runtime.revocation import revoked_serials, serial_of
+from waymesh_router.runtime.tls.revocation import revoked_serials, serial_of
 
 pytestmark = pytest.mark.engine_independent
 

@@ -17,9 +17,9 @@ from tests.kit.silence import silent
 from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.tls import TlsProfile, key_password
-from waymesh_router.runtime.tls_identity import check_uid_format, read_name_map
-from waymesh_router.runtime.tls_io import AMQP_TLS_HEADER
+from waymesh_router.runtime.tls.contexts import TlsProfile, key_password
+from waymesh_router.runtime.tls.identity import check_uid_format, read_name_map
+from waymesh_router.runtime.tls.transports import AMQP_TLS_HEADER
 
 SUBJECT = {"C": "CZ", "ST": "Moravia", "L": "Brno", "O": "Example", "OU": "Tests", "CN": "worker"}
 

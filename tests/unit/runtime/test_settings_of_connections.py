@@ -19,7 +19,7 @@ from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.connections.transports import handshake_timeout_s
 from waymesh_router.core.link_routing.rewriting import outlives_connection
-from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls.contexts import TlsProfile
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.validate import validate_create
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.kit.waiting import DEADLINE_S, wait_until
-from waymesh_router.runtime import spool as module
-from waymesh_router.runtime import spool_files
-from waymesh_router.runtime.spool import RecordCounter, Spool
-from waymesh_router.runtime.spool_files import SpoolFiles, SpoolSettings
+from waymesh_router.runtime.spool import files as spool_files
+from waymesh_router.runtime.spool import spool as module
+from waymesh_router.runtime.spool.files import SpoolFiles, SpoolSettings
+from waymesh_router.runtime.spool.spool import RecordCounter, Spool
 from waymesh_schema.telemetry import KINDS, FileName, parse_path
 
 HOUR_US = 3_600_000_000

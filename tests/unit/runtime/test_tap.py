@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from waymesh_amqp.performatives import Begin, encode_frame
-from waymesh_router.runtime.log import Log
-from waymesh_router.runtime.tracing import Tap
+from waymesh_router.runtime.log.log import Log
+from waymesh_router.runtime.log.tracing import Tap
 
 FRAME = encode_frame(0, Begin(next_outgoing_id=1, incoming_window=2, outgoing_window=3))
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from tests.kit.waiting import wait_until
-from waymesh_router.runtime.tcp import data_segments_in
+from waymesh_router.runtime.transport.tcp import data_segments_in
 
 pytestmark = pytest.mark.engine_independent
 

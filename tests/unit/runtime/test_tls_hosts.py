@@ -15,7 +15,7 @@ from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.tls_io import AMQP_TLS_HEADER
+from waymesh_router.runtime.tls.transports import AMQP_TLS_HEADER
 
 BY_HOST = {"orders.example": "orders", "*.shop.example": "shop", "till.shop.example": "till"}
 

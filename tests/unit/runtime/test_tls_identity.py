@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from waymesh_router.runtime.tls_identity import SHORT_NAMES, SUBJECT_CODES, chosen_parts, whole_subject
+from waymesh_router.runtime.tls.identity import SHORT_NAMES, SUBJECT_CODES, chosen_parts, whole_subject
 
 pytestmark = pytest.mark.engine_independent
 

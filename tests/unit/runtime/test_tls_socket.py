@@ -6,7 +6,7 @@ import socket
 import ssl
 
 from tests.kit.certificates import Authority, KeyPair
-from waymesh_router.runtime.tls_socket import TlsSocket
+from waymesh_router.runtime.tls.sockets import TlsSocket
 
 
 def handshaken_pair(authority: Authority, server: KeyPair) -> tuple[TlsSocket, TlsSocket]:

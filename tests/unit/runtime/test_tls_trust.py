@@ -17,7 +17,7 @@ from tests.kit.waiting import DEADLINE_S, wait_until
 from tests.unit.runtime.fakes import Running
 from tests.unit.runtime.test_tls_changes import Volume
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.tls import TlsProfile
+from waymesh_router.runtime.tls.contexts import TlsProfile
 
 
 class Trusting:

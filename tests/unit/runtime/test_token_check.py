@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.kit import tokens
 from tests.kit.tokens import AUDIENCE, ISSUER
 from waymesh_amqp.bearer import MAX_TOKEN, Identity
-from waymesh_router.runtime.token_check import TokenCheck
-from waymesh_router.runtime.token_keys import KIND_OF_ALGORITHM, Key, KeysError, parse_keys
+from waymesh_router.runtime.tokens.check import TokenCheck
+from waymesh_router.runtime.tokens.keys import KIND_OF_ALGORITHM, Key, KeysError, parse_keys
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.token_rules import SIGNATURE_ALGORITHMS

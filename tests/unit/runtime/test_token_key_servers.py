@@ -12,8 +12,8 @@ import pytest
 from tests.kit.tokens import Issuer
 from tests.kit.waiting import DEADLINE_S
 from tests.unit.runtime.test_token_keys import Kept, profile
-from waymesh_router.runtime import token_keys
-from waymesh_router.runtime.token_keys import MAX_BYTES, KeysError, UrlSource, parse_keys
+from waymesh_router.runtime.tokens import keys as token_keys
+from waymesh_router.runtime.tokens.keys import MAX_BYTES, KeysError, UrlSource, parse_keys
 
 pytestmark = pytest.mark.engine_independent
 

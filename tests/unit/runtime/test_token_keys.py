@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import serialization
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.tokens import Issuer, KeysServer, keys_file
 from tests.kit.waiting import DEADLINE_S
-from waymesh_router.runtime import token_keys
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.token_keys import MAX_BYTES, FileSource, Keys, KeysError, Source, UrlSource, parse_keys
-from waymesh_router.runtime.tokens import TokenProfile
+from waymesh_router.runtime.tokens import keys as token_keys
+from waymesh_router.runtime.tokens.keys import MAX_BYTES, FileSource, Keys, KeysError, Source, UrlSource, parse_keys
+from waymesh_router.runtime.tokens.profiles import TokenProfile
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.validate import validate_create
@@ -128,9 +128,9 @@ def test_unusable_authorities_are_an_error_at_the_start(tmp_path: Path, content:
 
 
 def test_the_library_is_missing(tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("waymesh_router.runtime.token_check", "waymesh_router.runtime.token_keys"):
+    for name in ("waymesh_router.runtime.tokens.check", "waymesh_router.runtime.tokens.keys"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-        monkeypatch.delattr(sys.modules["waymesh_router.runtime"], name.rpartition(".")[2], raising=False)
+        monkeypatch.delattr(sys.modules["waymesh_router.runtime.tokens"], name.rpartition(".")[2], raising=False)
     monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(HostError, match="tokenProfile t: needs PyJWT and cryptography, the extra `oauth` of waymesh"):
         TokenProfile(profile(keysFile=str(keys_file(tmp_path, issuer.jwks()))), lambda *_: None, lambda: 0.0)

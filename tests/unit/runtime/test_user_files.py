@@ -14,7 +14,7 @@ from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import DEADLINE_S
 from waymesh_amqp.users import make_line
 from waymesh_router.runtime.errors import HostError
-from waymesh_router.runtime.users import UserFiles
+from waymesh_router.runtime.sasl.users import UserFiles
 
 
 def test_a_router_starts_with_a_bad_user_and_lets_the_others_in(tmp_path: Path) -> None:

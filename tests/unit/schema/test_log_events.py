@@ -11,7 +11,7 @@ import pytest
 
 from waymesh_router.events.event import Event
 from waymesh_router.events.line_limit import MAX_LINES, WINDOW_S
-from waymesh_router.runtime.log import Log
+from waymesh_router.runtime.log.log import Log
 from waymesh_schema.events import LOG_EVENTS, RECORD_EVENTS, LogEvent, log_table, record_table
 from waymesh_schema.telemetry import KINDS
 

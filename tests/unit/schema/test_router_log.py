@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from waymesh_router.runtime.log import RING_LINES, Log, Sink, open_sink
-from waymesh_router.runtime.log_rotation import Rotation
+from waymesh_router.runtime.log.log import RING_LINES, Log, Sink, open_sink
+from waymesh_router.runtime.log.rotation import Rotation
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.loglevels import LOG_LEVELS, LOG_MODULES, parse_levels
 

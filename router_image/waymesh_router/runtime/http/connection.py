@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange, Request
-from waymesh_router.runtime.linger import Lingering
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop, Timer
-from waymesh_router.runtime.tls_socket import Transport
+from waymesh_router.runtime.tls.sockets import Transport
+from waymesh_router.runtime.transport.linger import Lingering
 
 if TYPE_CHECKING:
     from waymesh_router.runtime.http.web_socket import WebSocketStream

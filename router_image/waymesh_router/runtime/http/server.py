@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_router.events.event import Log
-from waymesh_router.runtime.linger import Lingering
-from waymesh_router.runtime.listener import Listener
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.tls_io import MakeIO
-from waymesh_router.runtime.tls_socket import Transport
+from waymesh_router.runtime.tls.sockets import Transport
+from waymesh_router.runtime.tls.transports import MakeIO
+from waymesh_router.runtime.transport.linger import Lingering
+from waymesh_router.runtime.transport.listener import Listener
 
 if TYPE_CHECKING:
     from waymesh_router.router import Router

@@ -13,8 +13,8 @@ from waymesh_router.runtime.http.connection import HttpConnection
 from waymesh_router.runtime.http.files import StaticFiles
 from waymesh_router.runtime.http.message import Answer, Request, text_answer
 from waymesh_router.runtime.http.pages import Page, page
-from waymesh_router.runtime.listener import Listener
-from waymesh_router.runtime.tls_socket import TlsSocket, Transport
+from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
+from waymesh_router.runtime.transport.listener import Listener
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:

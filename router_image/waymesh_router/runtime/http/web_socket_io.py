@@ -7,9 +7,9 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Protocol
 
-from waymesh_router.runtime.connection_io import ConnectionIO, Owner, ReceiveBuffer
 from waymesh_router.runtime.http.web_socket import WebSocketStream
-from waymesh_router.runtime.tls_socket import Transport
+from waymesh_router.runtime.tls.sockets import Transport
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner, ReceiveBuffer
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

@@ -1,0 +1,1 @@
+"""The subcommands of the program, apart from running a router."""

@@ -1,0 +1,1 @@
+"""Policy that comes from outside the router: files of vhosts, and names of hosts."""

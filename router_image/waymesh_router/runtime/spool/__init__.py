@@ -1,0 +1,1 @@
+"""The folder to which a router writes telemetry."""

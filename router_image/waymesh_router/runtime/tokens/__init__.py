@@ -1,0 +1,1 @@
+"""Tokens of clients (SASL OAUTHBEARER): profiles, keys of issuers, checks."""
