@@ -51,16 +51,15 @@ _TRANSACTIONAL = Composite(
     "amqp:transactional-state:list",
     (mandatory("txn_id", BINARY), Field("outcome", DELIVERY_STATE)),
 )
-_OF_TRANSACTIONS = (_DECLARED, _TRANSACTIONAL)
-_KNOWN = (*_OUTCOMES, *_OF_TRANSACTIONS)
+_KNOWN = (*_OUTCOMES, _DECLARED, _TRANSACTIONAL)
 
 
 def is_transactional(state: bytes) -> bool:
-    """Check an encoded delivery state: returns whether it is a transactional one. Spec: 4.5.7, 4.5.8.
+    """Check an encoded delivery state: returns whether it is a transactional one. Spec: 3.4, 4.5.7, 4.5.8.
 
     Raises DecodeError, also for a type of AMQP 1.0 that is not a delivery state.
     """
-    return _checked(_decoded(state)) in _OF_TRANSACTIONS
+    return _checked(_decoded(state)) is _TRANSACTIONAL
 
 
 def flow_properties(data: bytes) -> Raw | None:

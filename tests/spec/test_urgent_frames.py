@@ -26,7 +26,8 @@ class Line:
         peer.open(max_frame_size=4096)
         for channel in (DATA, URGENT):
             peer.begin(channel)
-            peer.send(frames.attach_receiver(channel=channel), frames.credit(10_000, channel=channel))
+            peer.send(frames.attach_receiver(f"link {channel}", channel=channel))
+            peer.send(frames.credit(10_000, channel=channel))
         self.peer = peer
         self.conn: Connection = peer.conn
         self.conn.express = peer.session(URGENT).channel
