@@ -33,6 +33,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_amqp.frame_reader",
     "waymesh_amqp.preamble",
     "waymesh_amqp.session",
+    "waymesh_amqp.incoming_flow",
     "waymesh_amqp.flows",
     "waymesh_amqp.dispositions",
     "waymesh_amqp.link_frames",

@@ -1,7 +1,7 @@
 cimport cython
 cdef class Connection
 from waymesh_amqp.buffer cimport OutputBuffer
-from waymesh_amqp.flows cimport IncomingFlow
+from waymesh_amqp.incoming_flow cimport IncomingFlow
 from waymesh_amqp.handler cimport Handler
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session

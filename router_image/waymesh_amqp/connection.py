@@ -10,8 +10,8 @@ import cython
 from waymesh_amqp.buffer import OutputBuffer
 from waymesh_amqp.errors import CONNECTION_FORCED, FRAMING_ERROR, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.fitting import fitting_frame
-from waymesh_amqp.flows import IncomingFlow
 from waymesh_amqp.free_numbers import FreeNumbers
+from waymesh_amqp.incoming_flow import IncomingFlow
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
 from waymesh_amqp.lost_links import SESSIONS_A_LINK, end_some, lose_links

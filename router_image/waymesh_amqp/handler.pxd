@@ -1,5 +1,5 @@
 from waymesh_amqp.delivery cimport Delivery
-from waymesh_amqp.flows cimport IncomingFlow
+from waymesh_amqp.incoming_flow cimport IncomingFlow
 from waymesh_amqp.link cimport Link
 from waymesh_amqp.session cimport Session
 from waymesh_amqp.connection cimport Connection

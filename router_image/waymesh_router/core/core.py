@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
-    from waymesh_amqp.flows import IncomingFlow
+    from waymesh_amqp.incoming_flow import IncomingFlow
     from waymesh_amqp.link import Link
     from waymesh_amqp.performatives import Attach, ErrorInfo, Open
     from waymesh_amqp.session import Session

@@ -1,7 +1,7 @@
 cimport cython
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
-from waymesh_amqp.flows cimport IncomingFlow
+from waymesh_amqp.incoming_flow cimport IncomingFlow
 from waymesh_amqp.session cimport Session
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.counters cimport Counters

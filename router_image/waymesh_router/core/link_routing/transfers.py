@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.codec_values import Raw
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
-    from waymesh_amqp.flows import IncomingFlow
+    from waymesh_amqp.incoming_flow import IncomingFlow
     from waymesh_amqp.session import Session
     from waymesh_amqp.transfer import IncomingTransfer
 
