@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import signal
 
+import proton._reactor
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,8 +21,10 @@ pytest_plugins = ["tests.kit.fixtures", "tests.kit.selection", "tests.brokers.fi
 
 def pytest_configure() -> None:
     """Collecting tests makes a million objects that live to the end: half of the time would go to the garbage
-    collector, which looks for garbage among them."""
+    collector, which looks for garbage among them. And each container of proton, so each client of a test, makes two
+    TLS contexts (60 ms of CPU), whether it uses TLS or not: no test changes them, so all containers share them."""
     gc.disable()
+    proton._reactor.SSLConfig = functools.cache(proton._reactor.SSLConfig)  # type: ignore[misc, assignment]
 
 
 @pytest.hookimpl(trylast=True)

@@ -6,11 +6,13 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import images
+from tests.cluster.api import ApiError
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.scene import Mesh, Traffic, waymesh
@@ -81,6 +83,17 @@ def kill_an_executor(namespace: Namespace, job: str) -> str:
     return victim
 
 
+def metrics_of(operator: Namespace) -> str:
+    """The metrics of the operator; none while a busy machine lets its readiness probe fail."""
+    try:
+        path = f"/api/v1/namespaces/{operator.name}/services/waymesh-operator:http/proxy/metrics"
+        return str(operator.api.request("GET", path))
+    except ApiError as error:
+        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return ""
+
+
 def test_reports_of_one_pod_and_of_executors_of_which_one_is_killed_say_what_was_sent(
     operator: Namespace, namespace: Namespace, files: Path, router_image: str, analytics_image: str
 ) -> None:
@@ -107,11 +120,10 @@ def test_reports_of_one_pod_and_of_executors_of_which_one_is_killed_say_what_was
     assert victim in executors(namespace)
     assert len(executors(namespace)) >= 2
     told = f'waymesh_analytics_last_success_timestamp_seconds{{namespace="{namespace.name}",release="cluster"}}'
-    metrics = f"/api/v1/namespaces/{operator.name}/services/waymesh-operator:http/proxy/metrics"
-    wait_until(lambda: told in operator.api.request("GET", metrics), SEEN_S, told)
+    wait_until(lambda: told in metrics_of(operator), SEEN_S, told)
     labels = f'kind="ConsumersStuck",namespace="{namespace.name}",release="cluster",severity="bad"'
     found = f"waymesh_analytics_findings{{{labels}}}"
-    wait_until(lambda: found in operator.api.request("GET", metrics), SEEN_S, found)
+    wait_until(lambda: found in metrics_of(operator), SEEN_S, found)
 
 
 def test_files_go_to_s3_until_the_router_has_ended(

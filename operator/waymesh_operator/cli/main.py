@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.main
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
@@ -330,11 +332,17 @@ def _local(
     return running_meshes(state_dir, time.monotonic())
 
 
+@functools.cache
+def _command() -> Callable[..., Any]:
+    """All commands and their options: `app(…)` would look at the functions anew for each command line."""
+    return typer.main.get_command(app)
+
+
 def run_command(words: Sequence[str]) -> int:
     """Run a command line, given without the program's name, and return the exit code."""
     program = "kubectl-waymesh" if is_plugin() else "waymesh"
     try:
-        code = app(words, prog_name=program, standalone_mode=False)
+        code = _command()(words, prog_name=program, standalone_mode=False)
     except typer.TyperException as error:
         return _wrong_usage(error, program, words)
     except ManifestError as error:
