@@ -23,7 +23,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--target", choices=("engine", "config", "all"), default="all")
+    parser.add_argument("--target", choices=("engine", "parties", "config", "all"), default="all")
     return parser.parse_args(arguments)
 
 
@@ -56,7 +56,7 @@ def guarded(name: str, seconds: float, seed: int) -> bool:
 def main() -> int:
     """Fuzz what was asked for."""
     options = parse(sys.argv[1:])
-    names = ("engine", "config") if options.target == "all" else (options.target,)
+    names = ("engine", "parties", "config") if options.target == "all" else (options.target,)
     clean = [guarded(name, options.seconds, options.seed) for name in names]
     return 0 if all(clean) else 1
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.fuzz.finding import Finding
+from tests.fuzz.parties import Parties
 from tests.kit import frames
 from tests.kit.frames import AMQP
 from tests.kit.pump import CHUNKS, Hub, Peer, core_hub
@@ -25,10 +27,6 @@ LINKED = SENDER + frames.attach_receiver("r", 1, address="x") + frames.credit(50
 TINY = AMQP + frames.open_(max_frame_size=512) + frames.begin(incoming_window=1)
 STAGES = (b"", AMQP, OPENED, MAPPED, SENDER, LINKED, LINKED + frames.attach_sender("m", 2, address="m"), TINY, None)
 """None: a connection that wants SASL first."""
-
-
-class Finding(Exception):
-    """An invariant does not hold any more."""
 
 
 class Engine:
@@ -117,5 +115,7 @@ def config(data: bytes) -> None:
 
 
 def target(name: str) -> Callable[[bytes], None]:
-    """The target of that name: engine or config."""
-    return Engine() if name == "engine" else config
+    """The target of that name: engine, parties or config."""
+    if name == "config":
+        return config
+    return Engine() if name == "engine" else Parties()

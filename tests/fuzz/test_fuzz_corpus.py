@@ -10,6 +10,7 @@ import pytest
 
 from tests.fuzz.driver import CORPUS
 from tests.fuzz.mutate import mutate
+from tests.fuzz.parties import EDGE, Parties
 from tests.fuzz.targets import Engine, target
 
 INPUTS = sorted(CORPUS.iterdir())
@@ -18,6 +19,15 @@ INPUTS = sorted(CORPUS.iterdir())
 @pytest.mark.parametrize("path", INPUTS, ids=lambda p: p.name)
 def test_corpus(path: Path) -> None:
     target(path.name.split("-")[0])(path.read_bytes())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_a_rogue_sends_no_other_party_loses_anything(seed: int) -> None:
+    rng = random.Random(seed)
+    pool = [p.read_bytes() for p in INPUTS if p.name.startswith("parties")]
+    parties = Parties()
+    for _ in range(1500):
+        parties(mutate(rng, pool))
 
 
 @pytest.mark.parametrize("name", ["engine", "config"])
@@ -34,3 +44,10 @@ def test_a_broken_promise_is_a_finding() -> None:
     engine.hub.handler.addresses["M0left"] = engine.hub.handler.addresses["M0q"]  # type: ignore[attr-defined]
     with pytest.raises(Exception, match="addresses left"):
         engine(b"\x03")
+
+
+def test_a_lost_link_of_a_party_is_a_finding() -> None:
+    parties = Parties()
+    parties.broker.detach(parties.of_broker("queue/in"))
+    with pytest.raises(Exception, match="queue/in"):
+        parties(bytes((5,)) + EDGE)

@@ -1,0 +1,5 @@
+"""What a target raises."""
+
+
+class Finding(Exception):
+    """An invariant does not hold any more."""
