@@ -1,0 +1,273 @@
+"""Decides from the histories of all clients whether what happened to each message is allowed.
+
+What is promised: docs/reliability.md. In short: an outcome is what a consumer said; an unsettled message that was
+accepted has arrived; no message arrives twice unless it was given back, or a connection or router was lost meanwhile; a
+pre-settled message may be lost with a connection or router, or where more wait than decision 0006 keeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tests.chaos.events import (
+    ACCEPTED,
+    MODIFIED,
+    REJECTED,
+    RELEASED,
+    Answered,
+    Attached,
+    Credit,
+    Event,
+    Fault,
+    Faults,
+    Gone,
+    Outcome,
+    Received,
+    Sent,
+)
+
+GIVEN_BACK = (RELEASED, MODIFIED)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the run promises. `multicast`: these addresses; `lossy`: where pre-settled messages may be dropped without
+    a fault, because more wait than decision 0006 keeps. `settling_s`: a consumer has been attached this long before
+    every router knows it; `stall_s`: so long a producer may be without credit while a consumer has some."""
+
+    multicast: frozenset[str] = frozenset()
+    lossy: frozenset[str] = frozenset()
+    settling_s: float = 2.0
+    stall_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`kind`: loss, hole, duplicate, order, outcome, waiting, stall, stranger or phantom."""
+
+    kind: str
+    message: str
+    text: str
+
+
+@dataclass(slots=True)
+class Link:
+    """One attach of a client; `end`: math.inf while it lasts."""
+
+    terms: Attached
+    end: float = math.inf
+    lost: bool = False
+    credit: list[Credit] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Message:
+    """A message and what became of it, in the order of time."""
+
+    sent: Sent
+    producer: Link
+    outcomes: list[Outcome] = field(default_factory=list)
+    receipts: list[Received] = field(default_factory=list)
+    answers: dict[str, Answered] = field(default_factory=dict)
+    """By the consumer's link, the last one."""
+
+    @property
+    def address(self) -> str:
+        return self.producer.terms.address
+
+    def states(self) -> set[str]:
+        """The outcomes that consumers gave; of a delivery that the router settled: accepted."""
+        settled = {ACCEPTED for receipt in self.receipts if receipt.settled}
+        return settled | {answer.state for answer in self.answers.values()}
+
+
+class History:
+    """All events of a run, in any order.
+
+    There is one clock, but a message that arrives may be written down before its sending is: attaches and sendings are
+    read first.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.links: dict[str, Link] = {}
+        self.messages: dict[str, Message] = {}
+        self.phantoms: list[Received] = []
+        ordered = sorted(events, key=lambda event: event.at)
+        faults = [event for event in ordered if isinstance(event, Fault)]
+        ends = [event for event in ordered if isinstance(event, Gone) and event.lost]
+        lost = [Fault(event.at, event.at, f"{event.link} lost", True) for event in ends]
+        self.breaks = Faults([fault for fault in faults if fault.breaks] + lost)
+        self.faults = Faults(faults + lost)
+        self.end = ordered[-1].at if ordered else 0.0
+        for event in sorted(ordered, key=lambda event: not isinstance(event, Attached | Sent)):
+            self._read(event)
+
+    def _read(self, event: Event) -> None:
+        match event:
+            case Attached():
+                self.links[event.link] = Link(event)
+            case Gone():
+                self.links[event.link].end, self.links[event.link].lost = event.at, event.lost
+            case Credit():
+                self.links[event.link].credit.append(event)
+            case Sent():
+                self.messages[event.message] = Message(event, self.links[event.link])
+            case Outcome():
+                self.messages[event.message].outcomes.append(event)
+            case Received():
+                self._receive(event)
+            case Answered() if event.message in self.messages:
+                self.messages[event.message].answers[event.link] = event
+
+    def given_back(self, message: Message, receipt: Received) -> bool:
+        """Whether a consumer has returned a message, by an outcome or by ending its link without any."""
+        answer = message.answers.get(receipt.link)
+        if answer is not None:
+            return answer.state in GIVEN_BACK
+        return not receipt.settled and self.links[receipt.link].end < math.inf
+
+    def _receive(self, event: Received) -> None:
+        self.links[event.link].received.append(event)
+        message = self.messages.get(event.message)
+        if message is None:
+            self.phantoms.append(event)
+        else:
+            message.receipts.append(event)
+
+
+def check(events: Iterable[Event], terms: Terms) -> list[Violation]:
+    """Everything that is not allowed, messages first."""
+    history = History(events)
+    return [
+        *(Violation("phantom", got.message, f"{got.link} got what nobody sent") for got in history.phantoms),
+        *(found for message in history.messages.values() for found in _of_message(history, message, terms)),
+        *_order(history, terms),
+        *_stalls(history, terms),
+    ]
+
+
+def _of_message(history: History, message: Message, terms: Terms) -> Iterator[Violation]:
+    name = message.sent.message
+    for receipt in message.receipts:
+        link = history.links[receipt.link].terms
+        if link.address != message.address or link.tenant != message.producer.terms.tenant:
+            yield Violation("stranger", name, f"{receipt.link} of {link.tenant}/{link.address} got it")
+    wrong = _outcome(history, message, terms)
+    if wrong:
+        yield Violation("outcome", name, wrong)
+    if not message.sent.settled and not message.outcomes and message.producer.end == math.inf:
+        yield Violation("waiting", name, "its producer is still there, and was told nothing")
+    if _is_lost(history, message, terms):
+        yield Violation("loss", name, f"sent at {message.sent.at:.3f} to {message.address}, received by nobody")
+    for consumer in _holes(history, message, terms):
+        yield Violation("hole", name, f"{consumer} did not get it")
+    yield from _duplicates(history, message, terms)
+
+
+def _outcome(history: History, message: Message, terms: Terms) -> str:
+    """What is wrong with what the producer was told, "" if nothing is."""
+    told, said = [outcome.state for outcome in message.outcomes], message.states()
+    if message.sent.settled:
+        return f"told {told} of what was sent settled" if told else ""
+    if len(told) > 1:
+        return f"told {told}"
+    if not told:
+        return ""
+    (state,) = told
+    if state in (ACCEPTED, REJECTED) and state not in said:
+        # a consumer that was killed cannot write down what it said
+        unknown = any(r.link not in message.answers and history.links[r.link].lost for r in message.receipts)
+        return "" if unknown else f"told {state}, consumers said {sorted(said) or 'nothing'}"
+    if state == RELEASED and said - {RELEASED}:
+        return f"told {state}, consumers said {sorted(said)}"
+    if state == MODIFIED and not (
+        MODIFIED in said
+        or any(history.given_back(message, receipt) for receipt in message.receipts)
+        or history.breaks.within(message.sent.at, message.outcomes[0].at)
+    ):
+        return f"told {state}, consumers said {sorted(said) or 'nothing'}, and nothing was lost"
+    if message.address in terms.multicast and REJECTED in said and state != REJECTED:
+        return f"told {state}, a consumer said {REJECTED}"
+    return ""
+
+
+def _is_lost(history: History, message: Message, terms: Terms) -> bool:
+    """Whether it should have arrived, and has not."""
+    if message.receipts:
+        return False
+    if not message.sent.settled:
+        return any(outcome.state == ACCEPTED for outcome in message.outcomes)
+    dropped = message.address in terms.lossy or message.address in terms.multicast
+    return not dropped and not history.breaks.within(message.sent.at, history.end)
+
+
+def _holes(history: History, message: Message, terms: Terms) -> Iterator[str]:
+    """Consumers that should have a copy of a multicast message, and have not."""
+    if message.address not in terms.multicast or message.address in terms.lossy:
+        return
+    if history.breaks.within(message.sent.at - terms.settling_s, history.end):
+        return
+    got = {receipt.link for receipt in message.receipts}
+    for name, link in history.links.items():
+        known = link.terms.at + terms.settling_s <= message.sent.at and link.end == math.inf
+        if known and not link.terms.sender and link.terms.address == message.address and name not in got:
+            yield name
+
+
+def _duplicates(history: History, message: Message, terms: Terms) -> Iterator[Violation]:
+    copies: dict[str, list[Received]] = defaultdict(list)
+    for receipt in message.receipts:
+        copies[receipt.link if message.address in terms.multicast else ""].append(receipt)
+    for receipts in copies.values():
+        for first, second in itertools.pairwise(receipts):
+            if not history.given_back(message, first) and not history.breaks.within(message.sent.at, second.at):
+                text = f"{first.link} got it at {first.at:.3f}, {second.link} at {second.at:.3f}"
+                yield Violation("duplicate", message.sent.message, text)
+
+
+def _order(history: History, terms: Terms) -> Iterator[Violation]:
+    """What one producer sends on one link with one priority, one consumer gets in that order, redeliveries apart."""
+    for name, link in history.links.items():
+        last: dict[tuple[str, int, bool], Message] = {}
+        for receipt in link.received:
+            message = history.messages.get(receipt.message)
+            if message is None or (message.receipts[0] is not receipt and message.address not in terms.multicast):
+                continue
+            way = (message.sent.link, message.sent.priority, message.sent.settled)
+            before = last.get(way)
+            last[way] = message
+            if before is None or before.sent.number <= message.sent.number:
+                continue
+            if not history.faults.within(message.sent.at, receipt.at):
+                yield Violation("order", message.sent.message, f"{name} got {before.sent.message} before it")
+
+
+def _stalls(history: History, terms: Terms) -> Iterator[Violation]:
+    """Producers that are without credit for long while a consumer of their address is there and nothing is broken."""
+    for name, link in history.links.items():
+        for number, empty in enumerate(link.credit):
+            if empty.credit:
+                continue
+            following = link.credit[number + 1].at if number + 1 < len(link.credit) else min(link.end, history.end)
+            begin = empty.at
+            if following - begin < terms.stall_s or history.faults.within(begin, following):
+                continue
+            if any(
+                not other.terms.sender and other.terms.address == link.terms.address
+                and other.terms.at <= begin and other.end >= following and _is_idle(other, begin, following)
+                for other in history.links.values()
+            ):  # fmt: skip
+                yield Violation("stall", "", f"{name} had no credit from {begin:.3f} to {following:.3f}")
+
+
+def _is_idle(consumer: Link, begin: float, end: float) -> bool:
+    """Whether a consumer got nothing in that time: one that gets something is only slow."""
+    times = [receipt.at for receipt in consumer.received]
+    at = bisect_left(times, begin)
+    return at == len(times) or times[at] > end

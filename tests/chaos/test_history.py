@@ -1,0 +1,146 @@
+"""The checker finds each kind of violation that is planted, and allows what is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.chaos.events import (
+    Answered,
+    Attached,
+    Credit,
+    Event,
+    Fault,
+    Faults,
+    Gone,
+    Outcome,
+    Received,
+    Sent,
+    from_row,
+    to_row,
+)
+from tests.chaos.history import Terms, check
+
+pytestmark = pytest.mark.engine_independent
+
+LAST = Attached(100, "last", "", False)
+"""The run goes on until then."""
+TERMS = Terms(multicast=frozenset({"news"}), lossy=frozenset({"flood"}))
+BEGIN = [Attached(0, "p", "work", True), Attached(0, "c", "work", False), Attached(0, "d", "work", False)]
+NEWS = [Attached(0, "p", "news", True), Attached(0, "c", "news", False), Attached(0, "d", "news", False)]
+CRASH = Fault(10.5, 12, "router killed", True)
+PAUSE = Fault(10.5, 12, "router stopped", False)
+
+
+def sent(message: str = "m", number: int = 0, at: float = 10.0, *, settled: bool = False) -> Sent:
+    return Sent(at, "p", message, number, settled)
+
+
+def received(link: str = "c", message: str = "m", at: float = 11.0, *, settled: bool = False) -> Received:
+    return Received(at, link, message, settled)
+
+
+def answered(state: str = "accepted", link: str = "c", at: float = 11.5) -> Answered:
+    return Answered(at, link, "m", state)
+
+
+def told(state: str = "accepted", at: float = 13.0) -> Outcome:
+    return Outcome(at, "p", "m", state)
+
+
+def kinds(events: Sequence[Event], begin: Sequence[Event] = BEGIN) -> list[str]:
+    return [found.kind for found in check([*begin, *events, LAST], TERMS)]
+
+
+GOOD: dict[str, Sequence[Event]] = {
+    "accepted": [sent(), received(), answered(), told()],
+    "rejected": [sent(), received(), answered("rejected"), told("rejected")],
+    "released and delivered again": [sent(), received(), answered("released"), received("d", at=12), answered(link="d"),
+                                     told()],
+    "given back by nobody": [sent(), told("released")],
+    "given back by the end of a link": [sent(), received(), Gone(12, "c"), told("modified")],
+    "twice, as a router was killed": [sent(), CRASH, received(), answered(), received("d", at=12.5), told("modified")],
+    "accepted, the consumer was killed before it wrote that": [sent(), received(), Gone(11.1, "c", True), told()],
+    "settled, lost with a router": [sent(settled=True), CRASH],
+    "no outcome, as the producer is gone": [sent(), received(), Gone(12, "p", True)],
+    "written down late": [received(at=9.9), sent(), answered(), told()],
+    "order changed by a fault": [
+        sent("a", 0, settled=True), sent("b", 1, settled=True), PAUSE,
+        received(message="b", at=12, settled=True), received(message="a", at=13, settled=True)],
+    "no credit, but no consumer": [Gone(5, "c"), Gone(5, "d"), Credit(10, "p", 0)],
+    "no credit, as consumers are slow": [Credit(10, "p", 0), sent(), received(at=12), answered(), told(),
+                                         sent("n", 1, at=13), received("d", "n", 13),
+                                         Outcome(13, "p", "n", "released")],
+    "a tenant's own": [Attached(0, "tp", "work", True, "t"), Attached(0, "tc", "work", False, "t"),
+                       Sent(10, "tp", "t", 0, True), Received(11, "tc", "t", True)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_is_promised_is_no_violation(name: str) -> None:
+    assert kinds(GOOD[name]) == []
+
+
+BAD: dict[str, tuple[list[str], Sequence[Event]]] = {
+    "accepted, never received": (["outcome", "loss"], [sent(), told()]),
+    "settled and lost without a fault": (["loss"], [sent(settled=True)]),
+    "settled and lost while a router only paused": (["loss"], [sent(settled=True), PAUSE]),
+    "twice": (["duplicate"], [sent(), received(), answered(), received("d", at=12), told()]),
+    "twice, the fault was over before": (
+        ["duplicate"], [Fault(1, 2, "cut", True), sent(), received(), answered(), received("d", at=12), told()]),
+    "an outcome that nobody gave": (["outcome"], [sent(), received(), answered("rejected"), told("accepted")]),
+    "accepted by the consumer, released to the producer": (
+        ["outcome"], [sent(), received(), answered(), told("released")]),
+    "in doubt without a reason": (["outcome"], [sent(), received(), answered(), told("modified")]),
+    "two outcomes": (["outcome"], [sent(), received(), answered(), told(), told(at=14)]),
+    "an outcome of what was sent settled": (["outcome"], [sent(settled=True), received(settled=True), told()]),
+    "no outcome": (["waiting"], [sent(), received(), answered()]),
+    "out of order": (["order"], [sent("a", 0, settled=True), sent("b", 1, settled=True),
+                                 received(message="b", settled=True), received(message="a", at=12, settled=True)]),
+    "a stall": (["stall"], [Credit(10, "p", 0)]),
+    "a stall that ended": (["stall"], [Credit(10, "p", 0), Credit(30, "p", 5)]),
+    "another address": (["stranger"], [Attached(0, "x", "other", False), sent(), received("x"), answered(link="x"),
+                                       told()]),
+    "another tenant": (["stranger"], [Attached(0, "x", "work", False, "evil"), sent(settled=True),
+                                      received("x", settled=True)]),
+    "what nobody sent": (["phantom"], [received(message="ghost")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_planted_is_found(name: str) -> None:
+    expected, events = BAD[name]
+    assert kinds(events) == expected
+
+
+def test_a_copy_of_a_multicast_message_is_missing() -> None:
+    copies: list[Event] = [sent(settled=True), received(settled=True)]
+    assert kinds(copies, NEWS) == ["hole"]
+    assert kinds([*copies, received("d", settled=True)], NEWS) == []
+    assert kinds([*copies, CRASH], NEWS) == []
+    assert kinds([*copies, Attached(9, "late", "news", False), received("d", settled=True)], NEWS) == []
+
+
+def test_two_copies_for_one_consumer_of_a_multicast_message() -> None:
+    copies: list[Event] = [sent(settled=True), received(settled=True), received("d", settled=True)]
+    assert kinds([*copies, received("d", at=12, settled=True)], NEWS) == ["duplicate"]
+
+
+def test_dropped_where_more_wait_than_is_kept() -> None:
+    begin = [Attached(0, "p", "flood", True), Attached(0, "c", "flood", False)]
+    assert kinds([sent(settled=True)], begin) == []
+
+
+def test_faults_that_overlap() -> None:
+    faults = Faults([Fault(1, 10, "", True), Fault(2, 3, "", True), Fault(20, 21, "", True)])
+    spans = [(0, 0.5), (0, 1), (5, 6), (10, 12), (11, 19), (19, 20), (22, 30)]
+    assert [faults.within(*span) for span in spans] == [False, True, True, True, False, True, False]
+    assert not Faults([]).within(0, 10)
+
+
+def test_events_come_back_from_their_rows() -> None:
+    events: list[Event] = [*BEGIN, *GOOD["released and delivered again"], CRASH, Gone(3, "c", True), Credit(1, "p", 0)]
+    assert [from_row(to_row(event)) for event in events] == events
+    with pytest.raises(KeyError):
+        from_row(["Nothing", 1])
