@@ -10,8 +10,10 @@ from tests.kit.frames import RECEIVER, SENDER, Seen
 from tests.kit.pump import Hub, Peer
 from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Terminus, Transfer
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_amqp.types import Described
+from waymesh_amqp.types import Described, Symbol
 
+ANNOTATIONS = b"\x00\x53\x72"
+EDGE_PROPERTIES = {Symbol("product"): "qpid-dispatch-router", Symbol("qd.annotations-version"): 1}
 CAPACITY = 8
 WINDOW = 6
 
@@ -78,14 +80,19 @@ class Consumer:
 
 
 class Client:
-    """One connection with one session. `incoming`: the session window that it keeps open for the router."""
+    """One connection with one session. `incoming`: the session window that it keeps open for the router; `edge`: it is
+    an edge router, which gets no message back that it has sent.
+    """
 
-    def __init__(self, hub: Hub, name: str, incoming: int, max_frame: int | None) -> None:
+    def __init__(self, hub: Hub, name: str, incoming: int, max_frame: int | None, edge: bool = False) -> None:
         self.name = name
         self.incoming = incoming
         self.peer: Peer = hub.peer(ConnectionSettings("R", window=WINDOW))
         self.peer.conn.link_capacity = CAPACITY
-        self.peer.open(max_frame_size=max_frame)
+        self.edge = edge
+        if edge:
+            self.peer.conn.role = "edge"
+        self.peer.open(container_id=name, max_frame_size=max_frame, properties=EDGE_PROPERTIES if edge else None)
         self.max_frame = max_frame or 1 << 30
         self.links: list[Producer | Consumer] = []
         self.next_handle = 0
@@ -276,7 +283,7 @@ class Client:
             link.part = None
             link.unsettled.pop(link.part_id, None)
         elif not transfer.more:
-            body = b"".join(link.part)
+            body = without_annotations(b"".join(link.part))
             link.part = None
             link.got.append(body)
             if link.part_settled:
@@ -302,3 +309,12 @@ class Client:
                     break
             else:
                 assert i in self.given_up, f"{self.name}: an outcome for delivery {i}, which waits for none"
+
+
+def without_annotations(message: bytes) -> bytes:
+    """A message without the annotations at its front, which edge routers are sent."""
+    if not message.startswith(ANNOTATIONS):
+        return message
+    wide = message[3] == 0xD1
+    size = int.from_bytes(message[4:8], "big") + 8 if wide else message[4] + 5
+    return message[size:]

@@ -22,7 +22,7 @@ class Dice:
         self.machine.core.budget.set_limits(*limits)
         self.braked = 0
         for _ in range(3):
-            self.machine.connect(self.rng.choice((1, 2, 1000)), None)
+            self.machine.connect(self.rng.choice((1, 2, 1000)), None, False)
             for _ in range(2):
                 self.machine.attach_producer(self.which(), self.rng.choice((*ADDRESSES, None)))
                 self.attach_consumer()
@@ -76,7 +76,7 @@ class Dice:
         elif turn < 0.98 and len(machine.live()) > 1:
             machine.leave(which, self.rng.choice(("end", "close", "kill")))
         else:
-            machine.connect(self.rng.choice((1, 2, 1000)), None)
+            machine.connect(self.rng.choice((1, 2, 1000)), None, False)
 
     def check(self) -> None:
         machine = self.machine
