@@ -46,6 +46,7 @@ cdef class Connection(OutputBuffer):
     cdef Session last_session
     cdef public dict names
     cdef list flush_sessions
+    cdef list outcome_sessions
     cdef public bint dirty
     cdef bint congested
     cdef list held

@@ -108,6 +108,7 @@ class Connection(OutputBuffer):
         self.last_session: Session | None = None  # the session of `last_channel`
         self.names: dict[tuple[str, bool], Link] = {}
         self.flush_sessions: list[Session] = []
+        self.outcome_sessions: list[Session] = []  # those of them with collected outcomes
         self.dirty = False  # is in `handler.dirty`
         self.congested = False  # `backed_up` returned True; `on_writable` is due
         self.held: list[Link] = []  # links that hold other sessions because of unsent output here
@@ -183,6 +184,7 @@ class Connection(OutputBuffer):
         while self.flush_sessions:
             batch = self.flush_sessions
             self.flush_sessions = []
+            self.outcome_sessions.clear()
             for e in batch:
                 s = e
                 s.flush()
@@ -195,9 +197,10 @@ class Connection(OutputBuffer):
     def flush_outcomes(self) -> None:
         """Write the collected outcomes now, so that later frames do not overtake them."""
         s: Session
-        for e in self.flush_sessions:
+        for e in self.outcome_sessions:
             s = e
             s.put_outcomes()
+        self.outcome_sessions.clear()
 
     def eof(self, reason: str) -> None:
         """The transport is closed."""
@@ -344,11 +347,10 @@ class Connection(OutputBuffer):
 
     def links_ended(self) -> None:
         """All links have ended."""
-        self.sessions.clear()
-        self.remote_sessions.clear()
+        for those in (self.sessions, self.remote_sessions, self.flush_sessions, self.outcome_sessions):
+            those.clear()
         self.last_session = None
         self.last_channel = -1
-        self.flush_sessions.clear()
         self.release_held()
         self.handler.on_close(self, self.error)
 

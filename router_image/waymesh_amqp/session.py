@@ -267,6 +267,7 @@ class Session:
             self.put_outcomes()
         outcomes.add(did)
         self.outcome_state = state
+        self.connection.outcome_sessions.append(self)
         self.list_for_flush()
 
     def list_for_flush(self) -> None:
@@ -292,6 +293,7 @@ class Session:
         """Stop holding outcomes: they are written at the next flush."""
         self.keeps_outcomes = False
         if self.outcomes.pending:
+            self.connection.outcome_sessions.append(self)
             self.list_for_flush()
 
     def report(self, receiver: cython.bint, did: cython.uint, settled: cython.bint, state: bytes) -> None:
