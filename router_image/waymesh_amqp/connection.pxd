@@ -47,6 +47,7 @@ cdef class Connection(OutputBuffer):
     cdef public dict names
     cdef list flush_sessions
     cdef list outcome_sessions
+    cdef list range_left
     cdef public bint dirty
     cdef bint congested
     cdef list held

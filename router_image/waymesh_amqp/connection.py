@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -109,6 +109,7 @@ class Connection(OutputBuffer):
         self.names: dict[tuple[str, bool], Link] = {}
         self.flush_sessions: list[Session] = []
         self.outcome_sessions: list[Session] = []  # those of them with collected outcomes
+        self.range_left: list[Any] = []  # of a disposition that is applied in part, see `apply_wide_range`
         self.dirty = False  # is in `handler.dirty`
         self.congested = False  # `backed_up` returned True; `on_writable` is due
         self.held: list[Link] = []  # links that hold other sessions because of unsent output here
@@ -347,7 +348,7 @@ class Connection(OutputBuffer):
 
     def links_ended(self) -> None:
         """All links have ended."""
-        for those in (self.sessions, self.remote_sessions, self.flush_sessions, self.outcome_sessions):
+        for those in (self.sessions, self.remote_sessions, self.flush_sessions, self.outcome_sessions, self.range_left):
             those.clear()
         self.last_session = None
         self.last_channel = -1

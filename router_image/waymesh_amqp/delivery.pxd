@@ -31,4 +31,5 @@ cdef class DeliveryRing:
     cdef Delivery take(self, unsigned int i)
     cpdef int drop(self, Delivery d) except -1
     cpdef list live(self)
+    cdef list span(self, unsigned int first, long long count)
     cpdef list of(self, link)

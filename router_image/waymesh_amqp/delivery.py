@@ -137,6 +137,17 @@ class DeliveryRing:
             found.extend(self.overflow.values())
         return found
 
+    def span(self, first: cython.uint, count: cython.longlong) -> list[Delivery]:
+        """The deliveries with one of `count` ids from `first` on, and perhaps others; the last one first."""
+        size: cython.Py_ssize_t = len(self.slots)
+        start: cython.Py_ssize_t = first & self.mask
+        end: cython.Py_ssize_t = start + min(count, size)
+        found: list[Delivery | None] = self.slots[start:end] + self.slots[: max(end - size, 0)]
+        if self.overflow is not None:
+            found.extend(self.overflow.values())
+        found.reverse()
+        return [e for e in found if e is not None]
+
     def of(self, link: object) -> list[Delivery]:
         """The deliveries of a link that ends, and perhaps some that have left it already.
 

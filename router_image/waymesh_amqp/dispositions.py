@@ -50,6 +50,10 @@ PLAIN_STATE = cython.declare(cython.Py_ssize_t, 4)
 """Octets of an outcome without fields."""
 STATE_COST = cython.declare(cython.Py_ssize_t, 4)
 """Octets of a state whose check costs 1 in the budget of `receive`."""
+WIDE = cython.declare(cython.Py_ssize_t, 256)
+"""Ids of a range that is applied in portions of as many deliveries."""
+DELIVERY_COST = cython.declare(cython.int, 4)
+"""Deliveries of a range that cost 1 in the budget of `receive`."""
 
 
 def read_disposition(
@@ -118,31 +122,63 @@ def apply_range(
 ) -> None:
     """Apply a disposition to the deliveries of its range."""
     ring: DeliveryRing = session.unsettled_out if from_receiver else session.unsettled_in
-    d: Delivery
     count: cython.longlong = serial_gap(last, first)
     if count < 0:
         raise DecodeError("disposition whose last is before its first")
-    if count < len(ring.slots):
-        did: cython.uint = first
-        plain: cython.bint = settled and len(state) <= PLAIN_STATE
-        while True:
-            f = ring.take(did) if plain else ring.find(did)
-            if f is None:
-                pass
-            elif plain and from_receiver:
-                session.handler.on_outcome(f, True, state)
-            elif plain:
-                session.handler.on_sender_outcome(f, True, state)
-            else:
-                apply_outcome(session, f, from_receiver, settled, state, ring)
-            if did == last:
-                break
-            did = serial_add(did, 1)
+    if count >= WIDE:
+        apply_wide_range(session, from_receiver, first, count, settled, state)
         return
-    for e in ring.live():  # the range is larger than the number of unsettled deliveries: examine these
-        d = e
-        if 0 <= serial_gap(d.oid if from_receiver else d.did, first) <= count:
+    session.connection.budget -= count // DELIVERY_COST
+    did: cython.uint = first
+    plain: cython.bint = settled and len(state) <= PLAIN_STATE
+    while True:
+        f = ring.take(did) if plain else ring.find(did)
+        if f is None:
+            pass
+        elif plain and from_receiver:
+            session.handler.on_outcome(f, True, state)
+        elif plain:
+            session.handler.on_sender_outcome(f, True, state)
+        else:
+            apply_outcome(session, f, from_receiver, settled, state, ring)
+        if did == last:
+            break
+        did = serial_add(did, 1)
+
+
+def apply_wide_range(
+    session: Session,
+    from_receiver: cython.bint,
+    first: cython.uint,
+    count: cython.longlong,
+    settled: cython.bint,
+    state: bytes,
+) -> None:
+    """Apply a disposition to the deliveries of a range of `count` further ids, within the budget of `receive`.
+
+    If the budget is used up, the other deliveries stay in `range_left`: the frame is not used up either, so the next
+    call of `receive` continues with them. Those that are sent in the meantime are not in the range.
+    """
+    ring: DeliveryRing = session.unsettled_out if from_receiver else session.unsettled_in
+    conn: Connection = session.connection
+    left: list[Delivery] = conn.range_left
+    conn.range_left = []
+    if not left:
+        left = ring.span(first, count + 1)
+        conn.budget -= len(ring.slots) // WIDE
+    d: Delivery
+    examined: cython.Py_ssize_t = 0
+    while left:
+        d = left.pop()
+        did: cython.uint = d.oid if from_receiver else d.did
+        if 0 <= serial_gap(did, first) <= count and ring.find(did) is d:
             apply_outcome(session, d, from_receiver, settled, state, ring)
+        examined += 1
+        if examined % WIDE == 0:
+            conn.budget -= WIDE // DELIVERY_COST
+            if conn.budget <= 0 and left:
+                conn.range_left = left
+                return
 
 
 def check_state(session: Session, state: bytes) -> None:

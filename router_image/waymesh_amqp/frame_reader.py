@@ -87,6 +87,8 @@ def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cy
                 take_other(connection, to_bytes(b, p, pos + size), b[pos + 6] << 8 | b[pos + 7])
         elif p < pos + size:
             take_other(connection, to_bytes(b, p, pos + size), b[pos + 6] << 8 | b[pos + 7])
+        if connection.range_left:
+            return pos  # the next call continues with this frame
         pos += size
         if connection.phase == DEAD:
             return n
