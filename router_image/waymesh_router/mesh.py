@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,14 @@ from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import Symbol, decode, encode
 from waymesh_router.core.addresses.keys import EDGE, MOBILE, bare_address
+from waymesh_router.core.addresses.later_changes import CHANGES_AT_ONCE, LaterChanges
 from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Node, RouterConnection
+from waymesh_router.core.portions import Rounds
 from waymesh_router.events.event import Event, about, short
 from waymesh_router.log.mesh_log import MeshLog
 from waymesh_router.routing import effects as fx
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 HELLO_ADDRESS = "amqp:/_local/qdhello"
 LISTEN_S = 0.25
 """Interval at which neighbours are checked for incoming data."""
-CHANGES_A_TURN = 25
-"""Maximum number of address changes of other routers applied in one turn of the event loop: about 0.1 ms of work."""
+ANNOUNCE_COST = 10
+"""Cost of the announcement of an address."""
 MESSAGE_WORK = 100
 """Cost of a control message in its connection's budget, in addition to a quarter of its octets."""
 PROPERTIES = b"\x00\x53\x73"
@@ -58,7 +59,9 @@ class Mesh(ControlPlaneHooks):
         self._refused: list[fx.RefuseRouter] = []
         self._trees: dict[str, list[Node]] = {}
         self._withdrawn = False
-        self._later: deque[fx.MobileAdd | fx.MobileDel] = deque()
+        portions, known = core.context.portions, core.addresses
+        self._announcements = Rounds(portions, "announced addresses", known, self._announce)
+        self._later: dict[str, LaterChanges] = {}
         self.deadline = engine.deadline()
         self._arrived: dict[RouterConnection, int] = {}
         self._listen_at = 0.0
@@ -164,9 +167,7 @@ class Mesh(ControlPlaneHooks):
     def withdraw(self) -> None:
         """Withdraw all addresses from the mesh and redirect transit traffic."""
         self._withdrawn = True
-        for address in self.core.addresses.values():
-            if address.served_here() and address.key.startswith(MOBILE):
-                self.run(self.engine.mobile_removed(address.key, self.core.now))
+        self._announcements.begin()
         for key in self.core.linkroutes.advertised():
             self.run(self.engine.mobile_removed(key, self.core.now))
         self.run(self.engine.advertise(DRAIN_SURCHARGE, self.core.now))
@@ -179,25 +180,31 @@ class Mesh(ControlPlaneHooks):
         """Take part in the mesh again."""
         self._withdrawn = False
         self.run(self.engine.advertise(0, self.core.now))
-        for address in self.core.addresses.values():
-            if address.served_here() and address.key.startswith(MOBILE):
-                self.local_added(address.key, address.treatment)
+        self._announcements.begin()
         for key in self.core.linkroutes.advertised():
             self.core.linkroutes.announce(key)
 
+    def _announce(self, key: str) -> int:
+        """Announce an address of this router, or withdraw it; returns the cost."""
+        address = self.core.addresses.get(key)
+        if address is None or not address.served_here() or not key.startswith(MOBILE):
+            return 1
+        if self._withdrawn:
+            self.run(self.engine.mobile_removed(key, self.core.now))
+        else:
+            self.local_added(key, address.treatment)
+        return ANNOUNCE_COST
+
     # ---- time
     def tick(self, now: float) -> float:
-        """Timers of the control plane, and deferred changes of addresses; returns the time of the next call."""
-        for _ in range(min(len(self._later), CHANGES_A_TURN)):
-            effect = self._later.popleft()
-            self._apply[type(effect)](effect)
+        """Timers of the control plane; returns the time of the next call."""
         due = now >= self.deadline
         if due or now >= self._listen_at:
             self._listen_at = now + LISTEN_S
             self._listen(now)
         if due:
             self.run(self.engine.tick(now))
-        return now if self._later else self.deadline
+        return self.deadline
 
     def _listen(self, now: float) -> None:
         """Find the neighbours that have sent anything since the last check.
@@ -215,10 +222,10 @@ class Mesh(ControlPlaneHooks):
     def run(self, effects: list[fx.Effect]) -> None:
         if effects:
             self._lines.report(effects)
-        many = len(effects) > CHANGES_A_TURN
+        many = len(effects) > CHANGES_AT_ONCE
         for effect in effects:
             if (many or self._later) and isinstance(effect, fx.MobileAdd | fx.MobileDel):
-                self._later.append(effect)  # changes of addresses must be applied in order
+                self._apply_in_order(effect, many)
             else:
                 self._apply[type(effect)](effect)
         if self._moved:
@@ -228,6 +235,17 @@ class Mesh(ControlPlaneHooks):
         self.deadline = self.engine.deadline()
         while self._refused:  # after all effects: the loss of a connection has effects of its own
             self._refuse(self._refused.pop())
+
+    def _apply_in_order(self, effect: fx.MobileAdd | fx.MobileDel, many: bool) -> None:
+        """Apply a change of an address: later, if there are many or earlier ones of its router wait."""
+        later = self._later.get(effect.router_id)
+        if later is None or not later.waiting:
+            if not many:
+                self._apply[type(effect)](effect)
+                return
+            later = self._later[effect.router_id] = LaterChanges(lambda e: self._apply[type(e)](e))
+        later.waiting.append(effect)
+        self.core.context.portions.add(later)
 
     def _refuse(self, e: fx.RefuseRouter) -> None:
         conn = self.core.connections.get(e.link_id)
@@ -308,8 +326,9 @@ class Mesh(ControlPlaneHooks):
 
     def _forget_later(self, router_id: str) -> None:
         """Drop deferred changes of a router that is gone, or whose addresses are all flushed."""
-        if self._later:
-            self._later = deque(effect for effect in self._later if effect.router_id != router_id)
+        later = self._later.pop(router_id, None)
+        if later is not None:
+            self.core.context.portions.remove(later)
 
     def _set_link(self, e: fx.SetLink) -> None:
         node = self.core.nodes[e.router_id]

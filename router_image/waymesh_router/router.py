@@ -52,7 +52,7 @@ from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector
 from waymesh_router.telemetry.export import TelemetryExport
-from waymesh_router.ticks import Part, Ticks, end_links
+from waymesh_router.ticks import LongWork, Part, Ticks
 from waymesh_schema.config import ConfigEntry
 
 TICK_S = 0.25
@@ -108,6 +108,7 @@ class Router:
         self._telemetry = TelemetryExport(self, self.core, host, self._events)
         self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
+        self._long_work = LongWork(self.core, host, self._management)
         self._readiness, self._started = Readiness(now), False
         for key in OWN_MANAGEMENT_KEYS:
             self.core.address_table.subscribe(key, self._management.on_request)
@@ -204,11 +205,7 @@ class Router:
             self._ticks.run(now)
         if self.core.budget.excess:
             self.admission.relief.end_excess(now)
-        if self.core.ending:
-            following = min(following, end_links(self.core, self.host, now))
-        if self._management.busy:
-            self._management.work()
-            following = now
+        following = min(following, self._long_work.run(now))
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         sample_at = self._sampling.run(now)
         return min(following, self.next_tick, sample_at) if busy else following

@@ -6,17 +6,20 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.core.portions import COST_A_TURN
+
 if TYPE_CHECKING:
     from waymesh_router.core.core import Core
     from waymesh_router.core.model import RouterConnection
     from waymesh_router.host import Host
+    from waymesh_router.management.service import ManagementService
 
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
 """Pause of a part after an error; it doubles with each error, because the next call may fail as well."""
 
-LINKS_A_TURN = 8
-"""Maximum number of links of a closed connection that are ended in one turn of the event loop: about 0.1 ms of work."""
+LINKS_A_STEP = 8
+"""Number of links of a closed connection that are ended in one step: about 0.1 ms of work."""
 
 
 class Part:
@@ -76,20 +79,50 @@ class Ticks:
             self._core.closing.pop(conn.id, None)
 
 
-def end_links(core: Core, host: Host, now: float) -> float:
-    """End some links of one of the connections that are closed, or have closed sessions. Returns the time of the next
-    call."""
-    conn: Any = next(iter(core.ending))
-    try:
-        finished = conn.end_links(LINKS_A_TURN)
-    except Exception as error:  # noqa: BLE001 - the edge of timers
-        host.internal_error(f"while links of {conn.peer.host} were ended", error)
-        if not conn.over:
-            host.drop(conn, "internal error")
-        finished = not conn.lost_links
-        if finished:
-            core.connections.pop(conn.id, None)
-    del core.ending[conn]
-    if not finished:
-        core.ending[conn] = None
-    return now
+class EndingLinks:
+    """Ends some links of one of the connections that are closed, or have closed sessions, in each step."""
+
+    def __init__(self, core: Core, host: Host) -> None:
+        self._core = core
+        self._host = host
+
+    def step(self) -> int:
+        core, host = self._core, self._host
+        if not core.ending:
+            return 0
+        conn: Any = next(iter(core.ending))
+        try:
+            finished = conn.end_links(LINKS_A_STEP)
+        except Exception as error:  # noqa: BLE001 - the edge of timers
+            host.internal_error(f"while links of {conn.peer.host} were ended", error)
+            if not conn.over:
+                host.drop(conn, "internal error")
+            finished = not conn.lost_links
+            if finished:
+                core.connections.pop(conn.id, None)
+        del core.ending[conn]
+        if not finished:
+            core.ending[conn] = None
+        return COST_A_TURN
+
+
+class LongWork:
+    """The work that each turn of the event loop does a portion of."""
+
+    def __init__(self, core: Core, host: Host, management: ManagementService) -> None:
+        self._core = core
+        self._management = management
+        self._ending = EndingLinks(core, host)
+        self._portions = core.context.portions
+        self._portions.on_error = host.internal_error
+
+    def run(self, now: float) -> float:
+        """Do a portion. Returns the time of the next call; math.inf if nothing is left to do."""
+        if self._core.ending:
+            self._portions.add(self._ending)
+        if self._management.busy:
+            self._portions.add(self._management)
+        if not self._portions:
+            return math.inf
+        self._portions.run()
+        return now

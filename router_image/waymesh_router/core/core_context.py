@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from waymesh_router.core.attaching import Rng
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
+from waymesh_router.core.portions import Portions
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Log
 
@@ -22,4 +23,5 @@ class CoreContext:
         self.log = log
         self.control_plane = ControlPlaneHooks()
         self.telemetry = TelemetryHooks()
+        self.portions = Portions()
         self.drain_from = 0  # id of the first connection since the router began to drain; 0: not draining

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, encode_message
 from waymesh_router.core.link_kinds import ENDPOINT, READ_MANAGEMENT
+from waymesh_router.core.portions import COST_A_TURN
 from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.events.event import Event, ModuleLog, about
 from waymesh_router.management.agent import Agent, failed
@@ -117,12 +118,15 @@ class ManagementService:
 
     @property
     def busy(self) -> bool:
-        """Whether there are long queries: the event loop must then call `work` in each turn."""
+        """Whether there are long queries: this object must then be among the walks of the event loop, see `step`."""
         return bool(self._long)
 
-    def work(self) -> None:
-        """Answer a slice of a long query."""
+    def step(self) -> int:
+        """Answer a slice of a long query; see core/portions.py."""
+        if not self._long:
+            return 0
         self._reply(self._long.step())
+        return COST_A_TURN
 
     def _log_failure(self, reply: Message | None, link: RouterLink | None) -> None:
         properties = {} if reply is None else reply.application_properties or {}

@@ -5,13 +5,11 @@ Here each link ends in a turn of its own, milliseconds after the one before, so 
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.simulation.full.chaos import Chaos, Weather
+from tests.simulation.full.slow_portions import slow_portions
 from tests.simulation.full.test_full_workload import FAIR, STORMS, converged, leave, work
-from waymesh_router import router, ticks
 from waymesh_router.connections import transports
 
 PAUSE_S = 0.003
@@ -20,21 +18,8 @@ PAUSE_S = 0.003
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Have it so; when links were ended."""
-    ended: list[float] = []
-    due: dict[Any, float] = {}
-
-    def end_links(core: Any, host: Any, now: float) -> float:
-        if now < due.setdefault(core, now + PAUSE_S):
-            return due[core]
-        del due[core]
-        ended.append(now)
-        ticks.end_links(core, host, now)
-        return now + PAUSE_S
-
     monkeypatch.setattr(transports, "LINKS_AT_ONCE", 0)
-    monkeypatch.setattr(ticks, "LINKS_A_TURN", 1)
-    monkeypatch.setattr(router, "end_links", end_links)
-    return ended
+    return slow_portions(monkeypatch, PAUSE_S)
 
 
 @pytest.mark.parametrize("storm", ["none", "connections drop", "clients come and go", "all of it"])

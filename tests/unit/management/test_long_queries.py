@@ -75,7 +75,7 @@ class Desk:
         """Work until nothing is left; the number of slices."""
         slices = 0
         while self.service.busy:
-            self.service.work()
+            self.service.step()
             slices += 1
         return slices
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from waymesh_router.ticks import LAST_PAUSE_S, Part, Ticks, end_links
+from waymesh_router.core.portions import COST_A_TURN
+from waymesh_router.ticks import LAST_PAUSE_S, EndingLinks, Part, Ticks
 
 pytestmark = pytest.mark.engine_independent
 
@@ -137,11 +138,11 @@ def test_a_link_whose_end_raises_costs_nothing_else() -> None:
     host: Any = RecordingHost()
     one, other = Ending(1, ["fine", "broken", "fine"]), Ending(2, ["broken"])
     core: Any = SimpleNamespace(ending={one: None, other: None}, connections={1: one, 2: other})
-    turns = 0
+    walk, turns = EndingLinks(core, host), 0
     while core.ending:
-        assert end_links(core, host, 7.0) == 7.0
+        assert walk.step() == COST_A_TURN
         turns += 1
-    assert turns == 4
+    assert (turns, walk.step()) == (4, 0)
     assert one.lost_links == other.lost_links == []
     assert host.where == [f"while links of host {number} were ended" for number in (2, 1)]
     assert core.connections == {1: one}
@@ -152,7 +153,7 @@ def test_a_live_connection_is_dropped_when_the_end_of_a_link_of_it_raises() -> N
     conn = Ending(1, ["fine", "broken"])
     conn.over = False
     core: Any = SimpleNamespace(ending={conn: None}, connections={1: conn})
-    end_links(core, host, 7.0)
+    EndingLinks(core, host).step()
     assert host.dropped == [conn]
     assert list(core.ending) == [conn]
 

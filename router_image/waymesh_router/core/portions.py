@@ -1,0 +1,115 @@
+"""Walks over many things, of which each turn of the event loop does a small portion, after it has served all clients.
+
+A walk does not see the state of one moment: other events come between its portions. So each step looks at the current
+state of its thing, and does what is right for it now. Decision 0053.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+COST_A_TURN = 100
+"""Maximum cost of the steps of one turn; a step with cost 1 takes about a microsecond."""
+
+
+COPIED = 200
+"""Keys that are copied at a cost of 1."""
+
+
+class Walk(Protocol):
+    """Long work in steps."""
+
+    def step(self) -> int:
+        """Do the next step. Returns its cost, 0 if nothing is left to do.
+
+        If it raises, the walk continues with the step after it."""
+
+
+class Portions:
+    """The walks under way. They take turns, one in each turn of the event loop."""
+
+    def __init__(self) -> None:
+        self._walks: dict[Walk, None] = {}
+        self.on_error: Callable[[str, Exception], None] = _raise
+        """Called with a description and the error when a step fails."""
+
+    def __bool__(self) -> bool:
+        return bool(self._walks)
+
+    def add(self, walk: Walk) -> None:
+        """Do the steps of a walk in the next turns. No effect if it is under way."""
+        self._walks.setdefault(walk)
+
+    def remove(self, walk: Walk) -> None:
+        """Do no further steps of a walk."""
+        self._walks.pop(walk, None)
+
+    def begin(self, walk: Walk) -> None:
+        """Do the first portion of a walk now, the others in the next turns: most walks are short."""
+        if walk not in self._walks:
+            self._walks[walk] = None
+            self._do(walk, COST_A_TURN)
+
+    def run(self) -> None:
+        """Do one portion."""
+        left = COST_A_TURN
+        while left > 0 and self._walks:
+            left = self._do(next(iter(self._walks)), left)
+
+    def _do(self, walk: Walk, left: int) -> int:
+        """Do steps of a walk; returns how much of the cost is left. The walk that comes next is another one."""
+        while left > 0 and walk in self._walks:
+            try:
+                cost = walk.step()
+            except Exception as error:  # noqa: BLE001 - the edge of walks
+                self.on_error(f"in a walk over {walk}", error)
+                cost = COST_A_TURN
+            if cost == 0:
+                self._walks.pop(walk, None)
+            left -= cost
+        if walk in self._walks:
+            del self._walks[walk]
+            self._walks[walk] = None
+        return left
+
+
+class Rounds:
+    """A walk over all keys of a table whenever something has changed that concerns all of them.
+
+    A change while a round is under way causes another one after it. So each entry is visited after each change, and
+    changes that come one after the other do not keep the last entries from being visited. Entries that were added
+    later are not visited: they begin with the current state.
+    """
+
+    def __init__(self, portions: Portions, name: str, keys: Collection[str], visit: Callable[[str], int]) -> None:
+        """`name`: of the things, for the log. `visit` returns its cost."""
+        self._portions = portions
+        self._name = name
+        self._keys = keys
+        self._visit = visit
+        self._left: list[str] = []  # of this round, last one first
+        self._again = False
+
+    def __str__(self) -> str:
+        return self._name
+
+    def begin(self) -> None:
+        """Visit all entries: the first ones now."""
+        self._again = True
+        self._portions.begin(self)
+
+    def step(self) -> int:
+        if not self._left:
+            if not self._again:
+                return 0
+            self._again = False
+            self._left = list(self._keys)
+            self._left.reverse()
+            return 1 + len(self._left) // COPIED
+        return self._visit(self._left.pop())
+
+
+def _raise(_where: str, error: Exception) -> None:
+    """Default until `on_error` is set."""
+    raise error
