@@ -85,7 +85,7 @@ class Core(Handler):
         self.interruptions = Interruptions(self.credit, self.settlement, self.budget)
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
-        self.remote_routers = RemoteRouters(self.address_table, pending)
+        self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
         self.link_registry = LinkRegistry()
         self.endpoint_links = EndpointLinks(self.context, self.address_table, pending)
         self.mesh_links = MeshLinks(self.context, self.link_registry)

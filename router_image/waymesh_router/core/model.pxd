@@ -106,14 +106,18 @@ cdef class Node:
     cdef public RouterConnection connection
     cdef public Node next_hop
     cdef public object valid_origins
+    cdef public long long since
     cdef public Address address
     cpdef Node neighbour(self)
 
 @cython.final
 cdef class Target:
     cdef public Node node
+    cdef public long long since
     cdef public RouterLink link
     cdef public long long outstanding
+    cpdef bint stale(self) noexcept
+    cpdef Node neighbour(self)
 
 @cython.final
 cdef class Address:
@@ -121,12 +125,14 @@ cdef class Address:
     cdef public int treatment
     cdef public int priority
     cdef public object config
+    cdef public long long version
     cdef public list consumers
     cdef public list producers
     cdef public dict tracked
     cdef public bint prioritized
     cdef public dict targets
     cdef public list nearest
+    cdef public long long nearest_by
     cdef public object subscriber
     cdef public bint exchange
     cdef public Py_ssize_t turn

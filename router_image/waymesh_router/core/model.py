@@ -167,6 +167,7 @@ class Node:
         self.connection: RouterConnection | None = None
         self.next_hop: Node | None = None
         self.valid_origins: Container[str] = frozenset()
+        self.since = 0  # changes when all its consumers are lost at once, see `Target.stale`
         self.address: Address | None = None
 
     def neighbour(self) -> Node | None:
@@ -181,8 +182,17 @@ class Target:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.since = node.since
         self.link: RouterLink | None = None  # at an edge router, the uplink's sender for the address
         self.outstanding = 0
+
+    def stale(self) -> cython.bint:
+        """Whether the router has lost these consumers, but the target is not removed from its address yet."""
+        return self.since != self.node.since
+
+    def neighbour(self) -> Node | None:
+        """The neighbour for deliveries to these consumers."""
+        return self.node.neighbour() if self.since == self.node.since else None
 
 
 class Address:
@@ -193,12 +203,14 @@ class Address:
         self.treatment = treatment
         self.priority = -1
         self.config: Mapping[str, Any] | None = None
+        self.version = 0  # of the configuration that it has, see `AddressTable.version`
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
         self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
         self.prioritized = False  # a local consumer has a priority other than 0
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
+        self.nearest_by = 0  # the paths for which it was computed, see `ConsumerChoice.paths`
         # takes messages to the router itself, see own_messages.py
         self.subscriber: Callable[[Any, RouterLink], object] | None = None
         self.exchange = False  # the subscriber is an exchange
@@ -234,8 +246,10 @@ class Address:
 
     def directed(self) -> bool:
         """Whether a path leads to a remote router with consumers."""
-        for target in self.targets.values():  # noqa: SIM110 (a generator costs more than this loop)
-            if target.node.neighbour() is not None:
+        target: Target
+        for t in self.targets.values():
+            target = t
+            if target.neighbour() is not None:
                 return True
         return False
 

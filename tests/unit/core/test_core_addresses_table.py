@@ -11,6 +11,7 @@ from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, MULTICAST
+from waymesh_router.core.portions import COST_A_TURN
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 
@@ -104,3 +105,20 @@ def test_lookup_by_text(table: AddressTable) -> None:
     address = table.get("M0a")
     assert table.lookup("amqp:/a", "0") is address
     assert table.lookup("a", "1") is None
+
+
+def test_a_change_of_configuration_reaches_many_addresses_in_portions_and_new_links_at_once(
+    core: Core, table: AddressTable
+) -> None:
+    core.context.control_plane = ControlPlane()
+    addresses = [table.get(f"M0news.{number}") for number in range(3 * COST_A_TURN)]
+    for address in addresses:
+        address.consumers.append(object())  # type: ignore[arg-type]
+    table.add_pattern(entity("news"))
+    assert (addresses[0].treatment, addresses[-1].treatment) == (MULTICAST, BALANCED)
+    assert table.get(addresses[-1].key).treatment == MULTICAST
+    del table.by_key[addresses[-2].key]
+    while core.context.portions:
+        core.context.portions.run()
+    assert {address.treatment for address in addresses if address is not addresses[-2]} == {MULTICAST}
+    assert len(core.context.control_plane.added) == len(addresses) - 1, "each is announced once"

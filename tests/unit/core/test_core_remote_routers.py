@@ -6,7 +6,8 @@ import pytest
 
 from tests.kit.pump import core_hub
 from waymesh_router.core.core import Core
-from waymesh_router.core.link_kinds import MULTICAST
+from waymesh_router.core.link_kinds import CLOSEST, MULTICAST
+from waymesh_router.core.portions import COST_A_TURN
 
 
 @pytest.fixture
@@ -45,3 +46,70 @@ def test_going_down_takes_the_consumers_along(core: Core) -> None:
     core.remote_routers.add_consumers("B", "M0q", MULTICAST)
     core.remote_routers.node_down("B")
     assert core.addresses == {}
+
+
+# ---- many addresses, in portions
+
+
+MANY = 3 * COST_A_TURN
+
+
+def many(core: Core) -> list[str]:
+    keys = [f"M0many.{number}" for number in range(MANY)]
+    for key in keys:
+        core.remote_routers.add_consumers("B", key, CLOSEST)
+    return keys
+
+
+def finish(core: Core) -> None:
+    while core.context.portions:
+        core.context.portions.run()
+
+
+def test_a_lost_router_is_no_destination_at_once_and_its_addresses_go_in_portions(core: Core) -> None:
+    keys = many(core)
+    core.nodes["B"].connection = connection = core_hub().peer().conn
+    assert core.addresses[keys[-1]].reachable()
+    core.remote_routers.node_down("B")
+    assert keys[0] not in core.addresses
+    last = core.addresses[keys[-1]]
+    assert (last.targets.keys(), last.reachable()) == ({"B"}, False)
+    assert "RB" not in core.addresses
+    finish(core)
+    assert core.addresses == {}
+    assert connection is not None
+
+
+def test_a_router_that_returns_before_its_addresses_are_gone_keeps_what_it_announces(core: Core) -> None:
+    keys = many(core)
+    core.remote_routers.node_down("B")
+    core.remote_routers.node_up("B")
+    core.nodes["B"].connection = core_hub().peer().conn
+    core.remote_routers.add_consumers("B", keys[-1], CLOSEST)
+    core.remote_routers.remove_consumers("B", keys[-2])
+    assert [core.addresses[key].reachable() for key in keys[-3:] if key in core.addresses] == [False, True]
+    finish(core)
+    assert core.addresses.keys() == {"RB", keys[-1]}
+    assert core.addresses["RB"].reachable()
+    assert core.addresses[keys[-1]].reachable()
+
+
+def test_a_router_that_restarts_stays_reachable_itself(core: Core) -> None:
+    keys = many(core)
+    core.nodes["B"].connection = core_hub().peer().conn
+    core.remote_routers.flush_consumers("B")
+    assert core.addresses["RB"].reachable()
+    assert not core.addresses[keys[-1]].reachable()
+    core.remote_routers.add_consumers("B", keys[-1], CLOSEST)
+    finish(core)
+    assert core.addresses.keys() == {"RB", keys[-1]}
+
+
+def test_addresses_that_go_while_paths_change(core: Core) -> None:
+    keys = many(core)
+    core.remote_routers.update_paths()
+    for key in keys[::2]:
+        core.remote_routers.remove_consumers("B", key)
+    core.remote_routers.add_consumers("B", "M0new", CLOSEST)
+    finish(core)
+    assert core.addresses.keys() == {"RB", "M0new", *keys[1::2]}

@@ -12,6 +12,9 @@ cdef class AddressTable:
     cdef readonly set kept
     cdef readonly Address uplink_address
     cdef public object on_tracked
+    cdef long long version
+    cdef object _reconfiguration
+    cdef object _producer_credit
     cdef object _context
     cdef PendingDeliveries _pending
 

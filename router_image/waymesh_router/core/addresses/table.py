@@ -19,12 +19,17 @@ from waymesh_router.core.addresses.keys import (
     of_routers,
 )
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
+from waymesh_router.core.addresses.producer_credit import ProducerCredit
 from waymesh_router.core.addresses.route_index import RouteIndex
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
 from waymesh_router.core.model import Address, Node, RouterLink, Target
+from waymesh_router.core.portions import Rounds
+
+PRODUCERS_AT_ONCE = 32
+"""Maximum number of producers of an address whose credit changes at once."""
 
 
 class AddressTable:
@@ -41,6 +46,9 @@ class AddressTable:
         """At an edge router: the address for messages with an unknown address, which the interior router delivers."""
         self.on_tracked: Callable[[Address], None] = _not_tracked
         """Called with an address to which edge routers send, after a change of its consumers."""
+        self.version = 0  # of the configured patterns
+        self._reconfiguration = Rounds(context.portions, "configured addresses", self.by_key, self._reconfigure_key)
+        self._producer_credit = ProducerCredit(context.portions, self._update_credit)
         self._context = context
         self._pending = pending
         if context.edge:
@@ -63,10 +71,13 @@ class AddressTable:
             elif key.startswith(LINK_ROUTES):
                 address.treatment = LINK_BALANCED
                 self.link_routes.add(key)
+        elif address.version != self.version:
+            self._reconfigure(address)
         return address
 
     def configure(self, address: Address, hint: int | None) -> None:
         """Apply the configured prefixes and patterns to a mobile address."""
+        address.version = self.version
         if not address.key.startswith(MOBILE):
             return
         if address.key[2:] == MANAGEMENT:
@@ -109,12 +120,23 @@ class AddressTable:
         self.reconfigure()
 
     def reconfigure(self) -> None:
-        """The configuration changed: apply it to all addresses in use."""
-        for address in list(self.by_key.values()):
-            before = address.treatment
-            self.configure(address, None)
-            if address.treatment != before and address.served_here() and address.key.startswith(MOBILE):
-                self._context.control_plane.local_added(address.key, address.treatment)
+        """The configuration changed: apply it to all addresses in portions, and to those that get links at once."""
+        self.version += 1
+        self._reconfiguration.begin()
+
+    def _reconfigure_key(self, key: str) -> int:
+        """A step of `reconfigure`; returns its cost."""
+        address = self.by_key.get(key)
+        if address is None or address.version == self.version:
+            return 1
+        self._reconfigure(address)
+        return 2
+
+    def _reconfigure(self, address: Address) -> None:
+        before = address.treatment
+        self.configure(address, None)
+        if address.treatment != before and address.served_here() and address.key.startswith(MOBILE):
+            self._context.control_plane.local_added(address.key, address.treatment)
 
     def unavailable(self, text: str) -> bool:
         """Whether the address has distribution `unavailable`."""
@@ -152,21 +174,25 @@ class AddressTable:
         address.nearest = None
         if address.tracked is not None:
             self.on_tracked(address)
-        if address.reachable():
-            for producer in address.producers:
-                if producer.retiring or (producer.stored and not address.direct()):
-                    producer.withdraw()
-                elif not producer.accepting and (not self._context.drain_from or address.serves_router()):
-                    producer.grant()
-            self._pending.drain(address)
+        if len(address.producers) > PRODUCERS_AT_ONCE:
+            self._producer_credit.begin(address)
         else:
             for producer in address.producers:
-                producer.withdraw()
+                self._update_credit(address, producer)
+        if address.reachable():
+            self._pending.drain(address)
+        else:
             if address.pending is not None:
                 self._pending.release_all(address)
             self.drop_if_unused(address)
         if address.primary is not None:
             self.refresh(address.primary)
+
+    def _update_credit(self, address: Address, producer: RouterLink) -> None:
+        if producer.retiring or not (address.direct() if producer.stored else address.reachable()):
+            producer.withdraw()
+        elif not producer.accepting and (not self._context.drain_from or address.serves_router()):
+            producer.grant()
 
     def drop_if_unused(self, address: Address) -> None:
         """Remove the address if nothing refers to it."""

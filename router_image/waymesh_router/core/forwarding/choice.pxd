@@ -6,6 +6,7 @@ from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLi
 cdef class ConsumerChoice:
     cdef public int priority
     cdef public Target picked
+    cdef public long long paths
     cdef object barred
     cdef RouterLink pick(self, Address address, Annotations annotations)
     cdef RouterLink pick_elsewhere(self, Address address, Annotations annotations, RouterLink lk)

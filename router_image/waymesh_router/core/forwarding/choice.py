@@ -32,6 +32,7 @@ class ConsumerChoice:
     def __init__(self) -> None:
         self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
         self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
+        self.paths = 0  # counts changes of the paths to remote routers
         self.barred: Connection | None = None  # edge router of the delivery, to which it must not return
 
     def pick(self, address: Address, annotations: Annotations) -> RouterLink | None:
@@ -88,7 +89,7 @@ class ConsumerChoice:
                 if target.link.ready():
                     return True
                 continue
-            neighbour: Node | None = target.node.neighbour()
+            neighbour: Node | None = target.neighbour()
             if neighbour is not None and neighbour.connection is not None:
                 for e in neighbour.connection.data_out:
                     out = e
@@ -221,7 +222,7 @@ class ConsumerChoice:
         """
         if target.link is not None:
             return None if annotations.trace else target.link
-        neighbour: Node | None = target.node.neighbour()
+        neighbour: Node | None = target.neighbour()
         if neighbour is None or neighbour.connection is None:
             return None
         if annotations.trace:
@@ -266,10 +267,19 @@ class ConsumerChoice:
 
     def nearest(self, address: Address) -> list[Target]:
         """The targets with the lowest cost."""
-        if address.nearest is None:
-            reachable = [t for t in address.targets.values() if t.node.neighbour() is not None]
-            least = min((t.node.cost for t in reachable), default=0)
-            address.nearest = [t for t in reachable if t.node.cost == least]
+        if address.nearest is None or address.nearest_by != self.paths:
+            target: Target
+            reachable: list[Target] = []
+            least: cython.longlong = LIMITLESS
+            for t in address.targets.values():
+                target = t
+                if target.neighbour() is not None and target.node.cost <= least:
+                    if target.node.cost < least:
+                        reachable = []
+                        least = target.node.cost
+                    reachable.append(target)
+            address.nearest = reachable
+            address.nearest_by = self.paths
         return address.nearest
 
     def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[RouterLink]:
@@ -285,7 +295,7 @@ class ConsumerChoice:
         seen: list[RouterConnection | None] = []
         for t in address.targets.values():
             target = t
-            neighbour = target.node.neighbour()
+            neighbour = target.neighbour()
             if neighbour is None or neighbour.connection is came_by or neighbour.connection in seen:
                 continue
             found = self.remote_link(target, annotations)

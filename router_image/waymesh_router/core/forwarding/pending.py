@@ -12,7 +12,7 @@ from waymesh_router.core.forwarding.annotations import Annotations, redirected
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
-from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink
+from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -97,8 +97,10 @@ class PendingDeliveries:
         """Check the queue of an address whenever a neighbour that leads to consumers issues credit."""
         if not address.targets:
             return
+        target: Target
         for t in address.targets.values():
-            neighbour = t.node.neighbour()
+            target = t
+            neighbour = target.neighbour()
             if neighbour is not None and neighbour.connection is not None:
                 neighbour.connection.waiting[address] = None
 

@@ -182,7 +182,7 @@ class RoutedAttaches:
             address = self._addresses.by_key.get(key)
             targets: Iterable[Target] = () if address is None else address.targets.values()
             for target in targets:
-                neighbour = target.node.neighbour()
+                neighbour = target.neighbour()
                 next_hop = neighbour.connection if neighbour is not None else None
                 if next_hop is not None and next_hop is not conn:
                     cost = min(target.node.cost, remote.get(next_hop.id, (target.node.cost,))[0])
