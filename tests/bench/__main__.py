@@ -25,6 +25,7 @@ from tests.bench import (
     scenarios,
     telemetry,
     turns,
+    versus,
 )
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.figures import COMPILED, FIGURES, FLOOR, INTERPRETED, NATS, Results
@@ -36,7 +37,7 @@ HERE: Final = Path(__file__).resolve().parent
 BASELINE: Final = HERE / "baseline.json"
 ALL: Final = (
     *(*scenarios.SCENARIOS, *mesh.SCENARIOS, *containers.SCENARIOS, *telemetry.SCENARIOS),
-    *(*floods.SCENARIOS, *attacks.SCENARIOS, *policy.SCENARIOS),
+    *(*floods.SCENARIOS, *attacks.SCENARIOS, *policy.SCENARIOS, *turns.SCENARIOS),
 )
 
 
@@ -141,14 +142,14 @@ def run_all(arguments: argparse.Namespace, console: Console) -> Results:
     return results
 
 
-def run_turns(arguments: argparse.Namespace, console: Console) -> int:
+def run_versus(arguments: argparse.Namespace, console: Console) -> int:
     """Compares with another checkout; the exit code."""
     machine.raise_file_limit()
     failed = False
     for bench in benches(arguments):
         with output.progress(console) as tell:
-            found = turns.measure(bench, arguments.versus, chosen(arguments.only), tell)
-        turns.show(found, arguments.versus, console)
+            found = versus.measure(bench, arguments.versus, chosen(arguments.only), tell)
+        versus.show(found, arguments.versus, console)
         failed = failed or bool(found.failures)
     if (warning := machine.busy()) is not None:
         console.print(warning, style="yellow")
@@ -191,7 +192,7 @@ def _main(arguments: argparse.Namespace, console: Console) -> int:
             sys.stdout.write(text)
         return 0
     if arguments.versus:
-        return run_turns(arguments, console)
+        return run_versus(arguments, console)
     results = run_all(arguments, console)
     output.show(results, read_results(BASELINE), console)
     if arguments.json:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.kit.long_turns import CASES
+
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
 FLOOR: Final = "floor"
@@ -114,6 +116,11 @@ def _floods() -> list[Figure]:
     ]
 
 
+def _turns() -> list[Figure]:
+    """CPU of the longest turn of the event loop with 100,000 of a thing; interpreted and with --quick, 20,000."""
+    return [Figure(f"turn-{name}", case.title, "ms", {COMPILED: Target(5.0)}, digits=1) for name, case in CASES.items()]
+
+
 def _policy() -> list[Figure]:
     """What policy adds to a message, and what a decision on an attach takes: 10,000 a second are the target."""
     loads = {"plain": "no user-id", "user": "with user-id", "anonymous": "anonymous sender, with user-id"}
@@ -174,6 +181,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         Figure("flood-idle-p99", "the same, 99th percentile", "µs", digits=0),
         *_floods(),
         *_policy(),
+        *_turns(),
     )
 }
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.bench import __main__ as bench
-from tests.bench import output, turns
+from tests.bench import output, versus
 from tests.bench.errors import BenchError
 from tests.bench.figures import COMPILED, FIGURES, FLOOR, NATS, Results
 from tests.bench.routers import RouterSpec, config_text
@@ -85,17 +85,17 @@ def test_a_target_without_its_reference_is_not_judged(results: Results) -> None:
 
 
 def test_turns_give_ratios_pair_by_pair() -> None:
-    found = turns.Turns(COMPILED, {"uns-100": [(1.0, 2.0), (3.0, 4.0), (1.0, 4.0), (1.0, 0.0)]})
+    found = versus.Turns(COMPILED, {"uns-100": [(1.0, 2.0), (3.0, 4.0), (1.0, 4.0), (1.0, 0.0)]})
     console = Console(width=150, file=io.StringIO())
     with console.capture() as captured:
-        turns.show(found, Path("before"), console)
+        versus.show(found, Path("before"), console)
     assert "0.50" in captured.get()
     assert "0.25 … 0.75" in captured.get()
 
 
 def test_turns_need_a_checkout_that_is_set_up(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="make setup"):
-        turns.router_of(tmp_path)
+        versus.router_of(tmp_path)
 
 
 def test_unknown_scenario() -> None:

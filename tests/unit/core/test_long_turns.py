@@ -1,0 +1,45 @@
+"""However many of a thing there are, no turn of the event loop takes more steps: `make bench ARGS="--only turns"` shows
+the milliseconds for 100,000 of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from tests.kit.long_turns import CASES
+from tests.kit.steps import steps
+
+MANY: Final = 1_200
+"""More than any portion has."""
+MORE: Final = 2 * MANY
+GROWTH: Final = 1.2
+
+LONG: Final[Mapping[str, str]] = {
+    "close": "all links stop at once, so that none takes a message",
+    "lost": "as above",
+    "session": "as above",
+    "copies": "all copies of a message are made at once",
+    "consumer-lost": "the deliveries of one link end at once",
+    "sender-lost": "as above",
+    "waiting-sent": "at most what an output buffer holds is sent at once",
+    "waiting-released": "the deliveries of one address are released at once",
+    "waiting-sender-lost": "the deliveries of one link end at once",
+}
+"""Cases in which the longest turn grows, and why."""
+
+
+def longest(name: str, count: int) -> tuple[int, int]:
+    """Steps of the longest turn, and the number of turns."""
+    scene, event = CASES[name].build(count)
+    counts = [steps(turn) for turn in scene.turns(event)]
+    return max(counts), len(counts)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in LONG])
+def test_the_longest_turn_does_not_grow(name: str) -> None:
+    many, turns = longest(name, MANY)
+    more, more_turns = longest(name, MORE)
+    assert more <= many * GROWTH
+    assert more_turns >= turns
