@@ -102,7 +102,7 @@ class Uplink:
             down = target(None, DOWNLINK_CAPABILITY)
             self._down = links.receiver(self, links.session(True), edge, down, credit)
             self._addresses.start(node)
-            self._attach_addresses()
+            self._addresses.add_all()
             self._routes.start()
             self._lookups.start()
             self._heartbeat.start()
@@ -110,12 +110,6 @@ class Uplink:
             self._give_up(f"{NO_ROOM}: {e.description}")
             return
         self._context.log("ROUTER_CORE", "info", f"[C{conn.id}] uplink to router {node.id}")
-
-    def _attach_addresses(self) -> None:
-        """Attach links for all addresses in use that do not have one."""
-        if not self._withdrawn:
-            self._addresses.add_all()
-        self._addresses.add_senders()
 
     def _stop(self) -> None:
         self.active = self._up = self._down = None
@@ -211,7 +205,7 @@ class Uplink:
     def rejoin(self) -> None:
         """Serve consumers and containers again."""
         self._withdrawn = False
-        self._addresses.add_all()
+        self._addresses.rejoin()
         for key in self.advertised():
             self._routes.add(key)
 
@@ -220,7 +214,7 @@ class Uplink:
         """Heartbeats and time-outs; call it several times a second."""
         self._addresses.tick()
         if self._addresses.incomplete():
-            self._attach_addresses()
+            self._addresses.add_all()
         try:
             self._routes.tick()
             self._lookups.tick()

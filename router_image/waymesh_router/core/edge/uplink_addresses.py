@@ -18,6 +18,7 @@ from waymesh_router.core.edge.uplink_links import RETRY_S, UplinkLinks, source, 
 from waymesh_router.core.forwarding.annotations import FALLBACK, arrived
 from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address, Node, Target
+from waymesh_router.core.portions import Rounds
 from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
 
 TRACKING_CREDIT = 32
+LINK_COST = 10
+"""Cost of a link that is attached or detached, in the portion of a turn."""
 
 
 class UplinkAddresses:
@@ -44,6 +47,9 @@ class UplinkAddresses:
         self._multicast = credit.multicast
         self._receivers: dict[str, RouterLink] = {}
         self._senders: dict[str, RouterLink] = {}
+        self._withdrawn = False
+        self._additions = Rounds(context.portions, "addresses of the uplink", addresses.by_key, self._add)
+        self._removals = Rounds(context.portions, "withdrawn addresses", self._receivers, self._remove)
         self._key_of: dict[int, str] = {}  # by id of the link
         self._reachable: set[str] = set()  # keys with destinations beyond the uplink
         self._unused: set[str] = set()  # keys whose sender has no producers left
@@ -61,21 +67,37 @@ class UplinkAddresses:
         link.address = self._tracking
 
     def add_all(self) -> None:
-        """Attach a receiver for each address with local consumers."""
-        for address in list(self._addresses.by_key.values()):
-            if address.key.startswith(MOBILE) and address.served_here():
-                self.consumer_added(address.key)
+        """Attach a receiver for each address with local consumers, unless they are withdrawn, and a sender for each
+        address with local producers."""
+        self._additions.begin()
+
+    def _add(self, key: str) -> int:
+        """A step of `add_all`; returns its cost."""
+        address = self._addresses.by_key.get(key)
+        if address is None:
+            return 1
+        served = not self._withdrawn and key.startswith(MOBILE) and address.served_here()
+        if served:
+            self.consumer_added(key)
+        if address.producers:
+            self.producer_added(address)
+        return LINK_COST if served or address.producers else 1
 
     def withdraw_all(self) -> None:
-        """Detach all receivers of addresses."""
-        for key in list(self._receivers):
-            self.consumer_removed(key)
+        """Detach all receivers of addresses, and attach no others."""
+        self._withdrawn = True
+        self._removals.begin()
 
-    def add_senders(self) -> None:
-        """Attach a sender for each address with local producers."""
-        for address in list(self._addresses.by_key.values()):
-            if address.producers:
-                self.producer_added(address)
+    def rejoin(self) -> None:
+        """Receivers may be attached again."""
+        self._withdrawn = False
+        self.add_all()
+
+    def _remove(self, key: str) -> int:
+        """A step of `withdraw_all`; returns its cost."""
+        if self._withdrawn:
+            self.consumer_removed(key)
+        return LINK_COST
 
     def stop(self) -> None:
         """The uplink is lost, with its links."""
