@@ -55,7 +55,7 @@ METRICS = _metrics(
     Metric("qdr_deliveries_redirected_to_fallback_total", COUNTER, "Deliveries to a fallback destination."),
     Metric("waymesh_router_info", GAUGE, "Always 1; the labels describe the router.", ("id", "mode", "version")),
     Metric("waymesh_uptime_seconds", GAUGE, "Time since the start."),
-    Metric("waymesh_buffered_bytes", GAUGE, "Bytes of messages that wait for consumers."),
+    Metric("waymesh_buffered_bytes", GAUGE, "Bytes of waiting messages, as maxBufferedBytes counts them."),
     Metric("waymesh_links_held", GAUGE, "Links whose session windows are closed because too many of their bytes wait."),
     Metric("waymesh_memory_bytes", GAUGE, "Resident memory of the process."),
     Metric("waymesh_memory_limit_bytes", GAUGE, "Resident memory that maxMemory or its default allows; 0: no limit."),

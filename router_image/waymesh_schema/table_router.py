@@ -126,9 +126,10 @@ ROUTER = configuration(
     setting(
         "maxBufferedBytes",
         INTEGER,
-        "Maximum size of all waiting messages, in bytes. Above it, the session windows of clients stay closed until "
-        "half of it is free. Far above it, the client with the most bytes is disconnected. 0: a quarter of maxMemory, "
-        "if set, else of the memory that the process may use; at least 16 MiB and at most 1 GiB.",
+        "Maximum size of all waiting messages, in bytes: each counts its own bytes and 360 for its record. Above it, "
+        "the session windows of clients stay closed until half of it is free. Far above it, the client with the most "
+        "bytes is disconnected. 0: a quarter of maxMemory, if set, else of the memory that the process may use; at "
+        "least 16 MiB and at most 1 GiB.",
         default=0,
         minimum=0,
         maximum=MAX_BYTES,
@@ -230,7 +231,7 @@ ROUTER = configuration(
     count("deliveriesEgressRouteContainer", "Deliveries that went to route containers."),
     count("deliveriesRedirectedToFallback", "Deliveries sent to a fallback destination."),
     count("linksBlocked", "Links without credit for more than 10 seconds."),
-    count("bufferedBytes", "Bytes of messages that wait for consumers."),
+    count("bufferedBytes", "Bytes of messages that wait for consumers, as maxBufferedBytes counts them."),
     count("linksHeld", "Links whose session windows are closed because too many of their bytes wait."),
     count("uptimeSeconds", "Seconds since the router started."),
     count("memoryUsage", "Bytes of resident memory of the process; null if unknown."),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.kit import frames
+from tests.kit.budget import waiting_deliveries
 from tests.kit.pump import core_hub
 from tests.model.client import CAPACITY, Client, Consumer, Delivery, Producer
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified, rejected
@@ -231,14 +232,13 @@ class CoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_counted_is_what_waits(self) -> None:
-        waiting = {id(q): q for a in self.core.addresses.values() for q in a.pending or ()}
-        waiting |= {id(b.queued): b.queued for k in self.core.links.values() for b in k.queue or ()}
+        waiting = waiting_deliveries(self.core)
         budget = self.core.budget
-        assert budget.kept == sum(q.size for q in waiting.values())
+        assert budget.kept == sum(q.kept for q in waiting)
         for conn in self.core.connections.values():
-            assert conn.kept == sum(q.size for q in waiting.values() if q.link.connection is conn)
+            assert conn.kept == sum(q.kept for q in waiting if q.link is not None and q.link.connection is conn)
         for link in self.core.links.values():
-            assert link.kept == sum(q.size for q in waiting.values() if q.link is link)
+            assert link.kept == sum(q.kept for q in waiting if q.link is link)
             assert link.braked == (link in budget.braked)
             if link.kept > budget.per_link and not link.is_sender and link.connection.role != "edge":
                 assert link.session.holds

@@ -9,8 +9,10 @@ import pytest
 from tests.kit import frames
 from tests.spec.test_spec_link_routes import Pair
 from waymesh_amqp.performatives import Transfer
+from waymesh_router.core.forwarding.buffer_budget import RECORD_BYTES
 
 PIECE = b"x" * 8000
+HELD_BYTES = 1 << 18
 LONG = 40
 """Pieces of more than 256 KiB together, from where on the sender's session is held."""
 
@@ -56,7 +58,7 @@ def opened_window(pair: Pair) -> list[Any]:
 def test_an_aborted_delivery_that_waits_alone_holds_the_sender_no_longer(pair: Pair) -> None:
     pair.client.send(*pieces(0, LONG))
     out, lk = links(pair)
-    assert out.held == LONG * len(PIECE)
+    assert out.held == LONG * len(PIECE) + RECORD_BYTES
     assert lk.session.holds == 1
     pair.client.send(abort())
     assert out.held == 0
@@ -71,7 +73,7 @@ def test_an_aborted_delivery_that_waits_behind_others_counts_no_longer(pair: Pai
     out, lk = links(pair)
     assert lk.session.holds == 1
     pair.client.send(abort())
-    assert out.held == len(b"first")
+    assert out.held == len(b"first") + RECORD_BYTES
     assert lk.session.holds == 0
     assert [t.delivery_tag for t in opened_window(pair)] != []
     assert out.held == 0
@@ -81,7 +83,22 @@ def test_the_sender_is_held_as_long_as_what_waits_before_the_aborted_delivery_is
     whole = [*pieces(0, LONG), frames.transfer(None, PIECE)]
     pair.client.send(*whole, *pieces(1, 2), abort())
     out, lk = links(pair)
-    assert out.held == (LONG + 1) * len(PIECE)
+    assert out.held == (LONG + 1) * len(PIECE) + RECORD_BYTES
     assert lk.session.holds == 1
     assert len(opened_window(pair)) > 0
+    assert (out.held, lk.session.holds) == (0, 0)
+
+
+def test_deliveries_without_octets_hold_the_sender_too(pair: Pair) -> None:
+    """Their records take memory."""
+    out, lk = links(pair)
+    lk.capacity = 2000
+    sent = 0
+    while not lk.session.holds and sent < 800:
+        pair.client.send(frames.transfer(sent, b"", settled=True))
+        sent += 1
+    assert sent == HELD_BYTES // RECORD_BYTES + 1
+    assert out.held == sent * RECORD_BYTES
+    opened_window(pair)
+    pair.broker.send(frames.credit(1000, incoming_window=1000))
     assert (out.held, lk.session.holds) == (0, 0)

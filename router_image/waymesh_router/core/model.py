@@ -37,6 +37,10 @@ UNSET: Any = None
 """Initial value of attributes that the creator sets at once, or that are only read if another attribute says so."""
 
 
+JOINED_BYTES = cython.declare(cython.Py_ssize_t, 512)
+"""Frames of a waiting delivery are joined up to this size."""
+
+
 class RouterConnection(Connection):
     """A connection with its role in the mesh."""
 
@@ -61,7 +65,7 @@ class RouterConnection(Connection):
         self.data_in: list[RouterLink] = []
         self.waiting: dict[Address, None] = {}
         self.opened_at = now
-        self.kept = 0  # bytes of waiting deliveries that arrived on it
+        self.kept = 0  # what waiting deliveries that arrived on it count in the budgets
         self.full = False  # `kept` is over its limit, see buffer_budget.py
         self.heads = 0  # bytes of `RouterLink.head` of all its links
         self.last_delivery_at = 0.0
@@ -119,8 +123,8 @@ class RouterLink(Link):
         self.queue: deque[Any] | None = None  # waiting for credit: Branch; on a link route Queued
         self.partner: RouterLink | None = None  # the other side of a routed link
         self.route: UpstreamLink | None = None  # of a routed link toward the container
-        self.held = 0  # on a link route: bytes of the deliveries in `queue`
-        self.kept = 0  # incoming: bytes of its deliveries that wait
+        self.held = 0  # on a link route: what the deliveries in `queue` count in the budgets
+        self.kept = 0  # incoming: what its waiting deliveries count in the budgets
         self.full = False  # `kept` is over its limit, see buffer_budget.py
         self.braked = False  # its session is held because of that
         self.client: str | None = None  # container-id for the no-local filter, see link_routing/no_local.py
@@ -286,7 +290,7 @@ class Queued:
         self.data = b""  # bytes that arrived and are still needed, without message-annotations
         self.later: list[bytes] | None = None  # bytes of further frames
         self.size = 0
-        self.kept = 0  # number of its waiting bytes
+        self.kept = 0  # what it counts in the budgets while it waits
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
@@ -300,9 +304,13 @@ class Queued:
         return self.data if self.later is None else self.data + b"".join(self.later)
 
     def add(self, piece: bytes) -> None:
-        """Append the bytes of a further frame."""
+        """Append the bytes of a further frame. Short ones are joined: each object takes more than its bytes."""
         if self.later is None:
             self.later = [piece]
+            return
+        last: cython.Py_ssize_t = len(self.later) - 1
+        if len(self.later[last]) < JOINED_BYTES:
+            self.later[last] += piece
         else:
             self.later.append(piece)
 

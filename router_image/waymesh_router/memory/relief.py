@@ -11,7 +11,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
-from waymesh_router.core.forwarding.buffer_budget import RECORD_BYTES
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
@@ -96,7 +95,7 @@ class MemoryRelief:
         for link in core.links.values():
             if link.is_sender and link.partner is None:
                 waiting += [branch.queued for branch in link.queue or ()]
-        gone = {queued.arrival: queued.kept + RECORD_BYTES for queued in waiting if queued.came_from(None, _ALL)}
+        gone = {queued.arrival: queued.kept for queued in waiting if queued.came_from(None, _ALL)}
         beyond = sum(gone.values()) - allowed
         until = 0
         for arrival in sorted(gone):

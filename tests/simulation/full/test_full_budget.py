@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.kit.budget import waiting_deliveries
 from tests.simulation.full.chaos import ADDRESSES, Chaos, Weather
 from tests.simulation.full.clients import Client, Crowd, ReceiverPlan, SenderPlan
 from tests.simulation.full.ledger import Ledger
 from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults, leftovers, random_network
-from waymesh_router.core.model import Queued
 
 MIB = 1 << 20
 FRAME = 16384
@@ -171,15 +171,7 @@ class Watched:
 
     def _look_at(self, core: Any) -> None:
         budget = core.budget
-        waiting = {id(q): q for address in core.addresses.values() for q in address.pending or ()}
-        for link in core.links.values():
-            for each in link.queue or ():
-                q = each if isinstance(each, Queued) else each.queued
-                waiting[id(q)] = q
-        assert budget.kept == sum(q.kept for q in waiting.values())
-        for q in waiting.values():
-            if q.link is not None:
-                assert q.kept == q.size
+        assert budget.kept == sum(q.kept for q in waiting_deliveries(core) if q.link is not None)
         self.held = max(self.held, len(budget.braked))
         for link in budget.braked:
             assert link.session.holds > 0

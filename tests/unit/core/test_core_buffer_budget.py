@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from tests.kit import frames
+from tests.kit.budget import waiting_deliveries
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.unit.core.edge_peer import EdgePeer, configure
 from waymesh_amqp.performatives import Transfer
 from waymesh_router.core.core import Core
-from waymesh_router.core.forwarding.buffer_budget import UNLIMITED, BufferBudget
+from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES, RECORD_BYTES, UNLIMITED, BufferBudget
 
-KIB = b"x" * 1024
+BODY = b"x" * (1024 - RECORD_BYTES)
+SIZE = len(frames.message(BODY)) + RECORD_BYTES
+"""What a waiting message counts: a little more than 1 KiB."""
 LARGE = 1 << 40
 
 
@@ -42,7 +45,7 @@ def producer(hub: Hub, address: str = "q") -> Peer:
 
 
 def send(peer: Peer, count: int, first: int = 0) -> None:
-    peer.send(*[frames.transfer(number, frames.message(KIB)) for number in range(first, first + count)])
+    peer.send(*[frames.transfer(number, frames.message(BODY)) for number in range(first, first + count)])
 
 
 def take(peer: Peer, credit: int, seen: int = 0) -> list[bytes]:
@@ -69,13 +72,12 @@ def test_bytes_are_counted_for_link_connection_and_router(hub: Hub) -> None:
     receiver, one, other = consumer(hub), producer(hub), producer(hub)
     send(one, 2)
     send(other, 3)
-    size = len(frames.message(KIB))
-    assert [link_of(peer).kept for peer in (one, other)] == [2 * size, 3 * size]
-    assert [peer.conn.kept for peer in (one, other)] == [2 * size, 3 * size]
-    assert budget_of(hub).kept == 5 * size
+    assert [link_of(peer).kept for peer in (one, other)] == [2 * SIZE, 3 * SIZE]
+    assert [peer.conn.kept for peer in (one, other)] == [2 * SIZE, 3 * SIZE]
+    assert budget_of(hub).kept == 5 * SIZE
     assert len(take(receiver, 5)) == 5
     assert (budget_of(hub).kept, one.conn.kept, link_of(other).kept) == (0, 0, 0)
-    assert budget_of(hub).peak == 5 * size
+    assert budget_of(hub).peak == 5 * SIZE
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_pre_settled_messages_of_an_edge_router_wait_in_half_of_a_budget(hub: Hu
     edge = EdgePeer(hub, tracking=False)
     sender = edge.sender("q")
     for _ in range(300):
-        edge.send(sender, frames.message(KIB))
+        edge.send(sender, frames.message(BODY))
     assert 100 * 1024 < budget.kept < 102 * 1024
 
 
@@ -176,3 +178,48 @@ def test_all_held_senders_of_a_router_go_on_together(hub: Hub) -> None:
     assert [link_of(sender).braked for sender in senders] == [True, True]
     assert len(take(receivers[0], 10)) == 10
     assert [link_of(sender).braked for sender in senders] == [False, False]
+
+
+# ---- what a delivery counts beside its bytes
+def limited(hub: Hub, count: int) -> BufferBudget:
+    """The budget of a router in which as many records without bytes may wait."""
+    budget = budget_of(hub)
+    budget.set_limits(count * RECORD_BYTES, LARGE, LARGE)
+    budget.small = 0
+    return budget
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_messages_without_bytes_count_their_records(hub: Hub, settled: bool) -> None:
+    budget = limited(hub, 10)
+    consumer(hub)
+    sender = producer(hub)
+    sender.send(*[frames.transfer(number, b"", settled=settled) for number in range(10)])
+    assert (budget.kept, sender.session().holds) == (10 * RECORD_BYTES, 0)
+    sender.send(frames.transfer(10, b"", settled=settled))
+    assert (budget.kept, sender.session().holds) == (11 * RECORD_BYTES, 1)
+
+
+def test_copies_that_wait_count_for_each_consumer(hub: Hub) -> None:
+    budget = budget_of(hub)
+    configure(hub, "q", distribution="multicast")
+    receivers = [consumer(hub) for _ in range(5)]
+    producer(hub).send(frames.transfer(0, b"", settled=True))
+    assert budget.kept == RECORD_BYTES + 5 * BRANCH_BYTES
+    for receiver in receivers:
+        take(receiver, 1)
+    assert budget.kept == 0
+
+
+def test_frames_of_few_octets_are_joined(hub: Hub) -> None:
+    """Each object takes more than its octets, which the budgets count."""
+    receiver, sender = consumer(hub), producer(hub)
+    body = frames.message(bytes(range(250)) * 8)
+    parts = [frames.transfer(None, body[at : at + 2], more=True) for at in range(10, len(body), 2)]
+    sender.send(frames.transfer(0, body[:10], more=True))
+    for part in parts:
+        sender.send(part)
+    (waiting,) = waiting_deliveries(core_of(hub))
+    assert len(waiting.later or ()) < 10
+    sender.send(frames.transfer(None, b""))
+    assert b"".join(take(receiver, 1)) == body

@@ -13,6 +13,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED
 from waymesh_amqp.performatives import Disposition, Flow, Transfer
+from waymesh_router.core.forwarding.buffer_budget import RECORD_BYTES
 from waymesh_router.core.link_kinds import BALANCED, MULTICAST
 
 REQUEST = encode_message(Message(to="$management", reply_to="r", body="x" * 50))
@@ -96,7 +97,7 @@ def test_an_unfinished_message_to_the_router_counts_until_it_ends(
     sender = producer(hub)
     sender.send(frames.transfer(0, REQUEST[:20], more=True))
     assert subscriber.got == []
-    assert core_of(hub).budget.kept == 20
+    assert core_of(hub).budget.kept == 20 + RECORD_BYTES
     sender.send(end)
     assert core_of(hub).budget.kept == 0
 
@@ -137,6 +138,24 @@ def test_a_multicast_message_goes_to_all(hub: Hub) -> None:
     assert core.own_messages.send_to(address, REQUEST)
     receivers[1].end.feed(frames.credit(1))
     assert [len(transfers(peer)) for peer in receivers] == [1, 1]
+
+
+@pytest.mark.parametrize("treatment", [BALANCED, MULTICAST])
+def test_messages_that_nobody_takes_are_dropped_beyond_an_eighth_of_the_budget(hub: Hub, treatment: int) -> None:
+    """A client may request replies to any address that it reads from."""
+    core = core_of(hub)
+    core.budget.set_limits(80_000, 80_000, 80_000)
+    address = core.address_table.get("M0r", treatment)
+    receiver = consumer(hub, 0)
+    sent = 0
+    while core.own_messages.send_to(address, REQUEST):
+        sent += 1
+        assert sent < 100
+    assert 10_000 < core.budget.replies < 10_000 + 2 * (len(REQUEST) + RECORD_BYTES)
+    assert core.counters.dropped_presettled == 1
+    receiver.end.feed(frames.credit(100))
+    assert (len(transfers(receiver)), core.budget.replies) == (sent, 0)
+    assert core.own_messages.send_to(address, REQUEST)
 
 
 def test_another_router_gets_it_with_annotations(hub: Hub) -> None:

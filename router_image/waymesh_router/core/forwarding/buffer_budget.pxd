@@ -18,6 +18,7 @@ cdef class BufferBudget:
     cdef take(self, Queued q, Py_ssize_t size)
     cdef bint take_own(self, Queued q, Py_ssize_t size) except -1
     cdef bint take_reply(self, Queued q) except -1
+    cdef bint enough_replies(self) except -1
     cdef bint half_used(self, RouterLink lk) except -1
     cdef bint must_drop(self, RouterLink lk) except -1
     cdef narrow(self, RouterLink lk)

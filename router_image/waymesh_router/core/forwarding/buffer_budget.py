@@ -1,5 +1,7 @@
 """Limits for the bytes of waiting deliveries: one for each link, one for each connection, one for the router.
 
+A waiting delivery counts with its bytes and those of its record, so that the limits hold for short messages, too.
+
 If a sender exceeds one, the incoming window of its session is closed until half of the budget is free again; nothing
 is dropped. From half of a budget on, windows are narrow, so that only little more than the budget can arrive after they
 close. A held session still gets a few frames at a time while one of its deliveries is partly sent to a consumer, which
@@ -28,6 +30,8 @@ NARROW_FRAMES = cython.declare(cython.uint, 32)
 UNLIMITED = 1 << 62
 RECORD_BYTES = 360
 """What a waiting delivery takes beside its bytes: its record, and its place in a queue (measured)."""
+BRANCH_BYTES = 100
+"""What each consumer takes for which a copy of a waiting delivery waits (measured)."""
 TOLERANCE = cython.declare(cython.longlong, 16 << 20)
 """`excess` is set at twice the router's limit and these bytes: what a few sessions may send before they are held."""
 
@@ -57,12 +61,15 @@ class BufferBudget:
         self.small = min(SMALL_BYTES, link // 2)
 
     def take(self, q: Queued, size: cython.Py_ssize_t) -> None:
-        """Count `size` more waiting bytes of a delivery."""
+        """Count `size` more waiting bytes of a delivery, and its record with the first ones."""
         lk: RouterLink | None = q.link
+        if q.kept == 0:
+            size += RECORD_BYTES
+        q.kept += size
         if lk is None:
+            self.replies += size
             return
         conn: RouterConnection = lk.connection
-        q.kept += size
         lk.kept += size
         conn.kept += size
         self.kept += size
@@ -92,6 +99,8 @@ class BufferBudget:
         the caller must refuse the message, as it could not be completed while its session is held."""
         lk: RouterLink = q.link  # type: ignore[assignment]
         conn: RouterConnection = lk.connection
+        if q.kept == 0:
+            size += RECORD_BYTES
         q.kept += size
         lk.kept += size
         conn.kept += size
@@ -103,11 +112,14 @@ class BufferBudget:
     def take_reply(self, q: Queued) -> cython.bint:
         """Count a message of the router itself that waits for its consumer's credit. False if too many bytes of such
         messages wait: then the caller must drop it, as there is no sender to hold."""
-        if self.replies > self.per_router // REPLIES_PART:
+        if self.enough_replies():
             return False
-        q.kept = q.size
-        self.replies += q.size
+        self.take(q, q.size)
         return True
+
+    def enough_replies(self) -> cython.bint:
+        """Whether so many bytes of the router's own messages wait that no more may wait for a client."""
+        return self.replies > self.per_router // REPLIES_PART
 
     def half_used(self, lk: RouterLink) -> cython.bint:
         """Whether a budget of this link is half used, and the link uses more than the bytes left to each link."""

@@ -19,6 +19,7 @@ cdef class Multicast:
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef list with_uplink(self, list outs, Address address, Annotations annotations)
     cdef list with_room(self, list outs, RouterLink lk)
+    cdef list without_queues(self, list outs)
     cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
     cdef left_router_queue(self, Queued q)
     cdef bint all_ready(self, list outs) except -1

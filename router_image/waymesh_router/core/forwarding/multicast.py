@@ -9,6 +9,7 @@ import cython
 
 from waymesh_router.core.attaching import UNSETTLED_MULTICAST_REJECTED
 from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterConnection, RouterLink
@@ -17,10 +18,10 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
-    from cython.cimports.waymesh_router.core.link_kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.link_kinds import DATA, ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
 else:
     from waymesh_router.core.forwarding.sending import send_scanned
-    from waymesh_router.core.link_kinds import DATA, PRESETTLED_WAITING, SETTLED_MODE
+    from waymesh_router.core.link_kinds import DATA, ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -104,6 +105,19 @@ class Multicast:
                 self.settlement.counters.dropped_presettled += 1
         return room
 
+    def without_queues(self, outs: list[Any]) -> list[Any]:
+        """The links without those of clients for which copies wait: they get none of a message of the router."""
+        out: RouterLink
+        room: list[Any] = []
+        for e in outs:
+            out = e
+            if out.kind == ENDPOINT and out.queue is not None:
+                out.dropped_presettled += 1
+                self.settlement.counters.dropped_presettled += 1
+            else:
+                room.append(out)
+        return room
+
     def enough_wait(self, out: RouterLink, lk: RouterLink) -> cython.bint:
         """Whether so many copies wait for this consumer that a pre-settled one is dropped."""
         if out.queue is None:
@@ -169,7 +183,7 @@ class Multicast:
                 if out.kind == DATA:
                     q.to_routers += 1
         if q.unstarted:
-            self.sender.budget.take(q, q.size)
+            self.sender.budget.take(q, q.size + q.unstarted * BRANCH_BYTES)
             if q.to_routers == 0:
                 self.sender.return_early(q)
         if q.complete:

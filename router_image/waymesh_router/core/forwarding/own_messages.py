@@ -202,6 +202,8 @@ class OwnMessages:
         q.size = len(message)
         if address.treatment <= MULTICAST:
             outs = self.sender.choice.all_links(address, self.annotations, None)
+            if self.sender.budget.enough_replies():
+                outs = self.multicast.without_queues(outs)
             if outs:
                 address.from_process += 1
                 self.multicast.branch_out(q, outs)

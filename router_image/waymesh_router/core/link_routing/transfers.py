@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 MAX_TAG_BYTES = cython.declare(cython.int, 32)
 HELD_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
-"""Bytes that may wait for a link before the sender's session is held."""
+"""What may wait for a link, as the budgets count it, before the sender's session is held."""
 _HEAD = struct.Struct(">IHHIIIBIBI")
 _FORM = struct.Struct(">BI2s")
 _FLAGS = {(False, False): b"BB", (False, True): b"BA", (True, False): b"AB", (True, True): b"AA"}
@@ -138,8 +138,9 @@ class RoutedLinks:
     def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
         """Queue more bytes of a delivery for `out`."""
         q.add(payload)
+        out.held -= q.kept
         self.budget.take(q, len(payload))
-        out.held += len(payload)
+        out.held += q.kept
         if out.held > HELD_LIMIT:
             lk.session.hold_window(lk)
 
@@ -244,9 +245,8 @@ class RoutedLinks:
                 out.queue = None
             if lk.queued is q:
                 lk.queued = None
-            data: bytes = q.payload()
-            out.held -= len(data)
-            self.send(q, out, whole_transfer(data, not q.complete))
+            out.held -= q.kept
+            self.send(q, out, whole_transfer(q.payload(), not q.complete))
             self.budget.give(q)
         if out.held <= HELD_LIMIT:
             self.budget.release(lk)
