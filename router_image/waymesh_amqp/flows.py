@@ -96,9 +96,7 @@ def take_sender_count(session: Session, link: Link, count: cython.uint) -> None:
     skipped: cython.int = serial_gap(count, link.delivery_count)
     if skipped > 0:
         link.delivery_count = count
-        link.credit -= skipped
-        if link.credit < 0:
-            link.credit = 0
+        link.use_up(skipped)
         if link.accepting:
             link.grant()
     if link.credit <= 0:

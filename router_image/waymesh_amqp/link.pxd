@@ -27,6 +27,7 @@ cdef class Link:
     cdef public bint drain
     cdef public bint accepting
     cdef public long long capacity
+    cdef public long long taken_back
     cdef public long long excess
     cdef public long long outstanding
     cdef public long long replenish
@@ -61,6 +62,8 @@ cdef class Link:
     cpdef grant(self)
     cpdef withdraw(self)
     cpdef int return_credit(self) except -1
+    cdef use_up(self, long long number)
+    cdef set_credit(self, long long credit)
     cpdef flow_soon(self)
     cpdef pause(self)
     cpdef resume(self)

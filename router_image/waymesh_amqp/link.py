@@ -83,6 +83,7 @@ class Link:
         # incoming links
         self.accepting = False  # credit is replenished
         self.capacity = 0
+        self.taken_back = 0  # on a routed link: credit that was issued and then lowered, which the sender may still use
         self.excess = 0  # deliveries beyond the credit (`credit` is negative then); at most `capacity`
         self.outstanding = 0  # deliveries whose credit was not returned yet
         self.replenish = 0  # credit for the next flow
@@ -230,6 +231,20 @@ class Link:
             self.replenish += 1
             if self.replenish * 4 >= self.capacity and not self.flow_due:
                 self.flow_soon()
+
+    def use_up(self, number: cython.longlong) -> None:
+        """The sender gave up this much credit, or all that it has. What it has sent without credit stays counted."""
+        beyond: cython.longlong = number - max(self.credit, 0)
+        if beyond > 0:
+            self.taken_back = max(self.taken_back - beyond, 0)
+            number -= beyond
+        self.credit -= number
+
+    def set_credit(self, credit: cython.longlong) -> None:
+        """Set the credit of a routed link. What the sender was issued before stays allowed: it may be on its way."""
+        self.taken_back = max(self.taken_back + self.credit - credit, 0)
+        self.credit = credit
+        self.flow_soon()
 
     def flow_soon(self) -> None:
         """Send a flow for this link at the next flush."""

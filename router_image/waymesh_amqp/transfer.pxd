@@ -47,3 +47,4 @@ cdef class IncomingTransfer:
 cpdef IncomingTransfer whole_transfer(bytes payload, bint more)
 cdef take_transfer(Session session, IncomingTransfer transfer, Py_ssize_t p, Py_ssize_t end)
 cdef bint refuse_new_delivery(Link link, IncomingTransfer transfer) except -1
+cdef bint exceeds_credit(Link link) except -1

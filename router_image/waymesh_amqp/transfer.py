@@ -311,7 +311,10 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
         if transfer.delivery_id < 0 or transfer.tag_bytes < 0:
             link.detach(INVALID_FIELD, "a delivery's first transfer needs delivery-id and delivery-tag")
             return
-        if not link.passing and refuse_new_delivery(link, transfer):
+        if link.passing:
+            if link.credit <= 0 and exceeds_credit(link):
+                return
+        elif refuse_new_delivery(link, transfer):
             return
         link.credit -= 1
         link.delivery_count = serial_add(link.delivery_count, 1)
@@ -353,9 +356,19 @@ def refuse_new_delivery(link: Link, transfer: IncomingTransfer) -> cython.bint:
         link.detach(NOT_IMPLEMENTED, "resuming deliveries is not supported")
         return True
     if link.credit <= 0:
-        # Some clients send slightly more than their credit after a flow with session state only.
-        if link.credit <= -link.capacity:
-            link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
+        if exceeds_credit(link):
             return True
         link.excess += 1
     return False
+
+
+def exceeds_credit(link: Link) -> cython.bint:
+    """Detach a link whose peer begins a delivery without credit; returns whether it was detached.
+
+    `capacity` deliveries are tolerated: some clients send slightly more than their credit after a flow with session
+    state only.
+    """
+    if link.credit + link.taken_back > -link.capacity:
+        return False
+    link.detach(TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
+    return True

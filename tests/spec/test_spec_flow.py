@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer
-from waymesh_amqp.performatives import Flow, Transfer
+from waymesh_amqp.performatives import Detach, Flow, Transfer
 
 WRAP = 1 << 32
 
@@ -77,6 +77,17 @@ def test_2_8_18_transfers_beyond_a_window_of_excess_detach_the_link_alone(mapped
     assert len(mapped.handler.named("transfer")) == 20
     mapped.send(frames.transfer(21, handle=1))
     assert len(mapped.handler.named("transfer")) == 21
+
+
+def test_2_6_7_a_sender_gets_no_credit_by_saying_that_it_gave_some_up(mapped: Peer) -> None:
+    mapped.send(frames.attach_sender())
+    for i in range(20):
+        mapped.send(frames.transfer(i))
+    for count in (21, 40):
+        mapped.send(frames.credit(0, 0, count))
+    (detach,) = [answer for answer in mapped.send(frames.transfer(20)) if isinstance(answer, Detach)]
+    assert detach.error is not None
+    assert detach.error.condition == "amqp:link:transfer-limit-exceeded"
 
 
 def test_2_6_7_excess_deliveries_use_up_the_credit_that_follows(mapped: Peer) -> None:

@@ -190,6 +190,66 @@ def test_drain_goes_to_the_sender_and_its_end_comes_back() -> None:
     assert (link.flows[-1].link_credit, link.flows[-1].delivery_count) == (0, 10)
 
 
+def detached(peer: Peer) -> list[tuple[int | None, str]]:
+    """The links that the router detached, and why."""
+    return [(d.handle, d.error.condition if d.error else "") for d in peer.take() if isinstance(d, Detach)]
+
+
+def transfers_from(first: int, count: int, handle: int = 0) -> list[bytes]:
+    return [frames.transfer(number, b"", handle=handle) for number in range(first, first + count)]
+
+
+def with_capacity(peer: Peer, capacity: int) -> None:
+    for link in peer.session().links:
+        if link is not None:
+            link.capacity = capacity
+
+
+def test_a_link_has_the_capacity_of_its_listener() -> None:
+    _, _, peer = scene()
+    assert [link.capacity for link in peer.session().links] == [peer.conn.link_capacity]
+
+
+def test_a_sender_far_beyond_its_credit_is_detached_alone() -> None:
+    _, link, peer = scene(credit=3)
+    peer.send(frames.attach_sender("other", 1, address="b2.q"))
+    with_capacity(peer, 5)
+    peer.send(*transfers_from(0, 3 + 5))
+    assert len(link.bodies) == 3
+    assert core_of(peer.hub).budget.kept > 0
+    assert detached(peer) == []
+    peer.end.feed(frames.transfer(8, b""))
+    assert detached(peer) == [(0, "amqp:link:transfer-limit-exceeded")]
+    assert core_of(peer.hub).budget.kept == 0
+    peer.send(frames.transfer(9, b"still there", handle=1))
+    assert core_of(peer.hub).counters.to_containers == 4
+    assert not peer.conn.over
+
+
+def test_a_sender_gets_no_credit_by_saying_that_it_gave_some_up() -> None:
+    _, _, peer = scene(credit=3)
+    with_capacity(peer, 5)
+    sent = 8
+    peer.send(*transfers_from(0, sent))
+    for count in range(sent, sent + 3):
+        peer.end.feed(frames.credit(0, 0, count + 1, next_incoming_id=0))
+    peer.end.feed(frames.transfer(sent, b""))
+    assert detached(peer) == [(0, "amqp:link:transfer-limit-exceeded")]
+
+
+def test_a_sender_may_use_credit_that_is_being_taken_back() -> None:
+    """Its transfers may be on their way."""
+    container, link, peer = scene(credit=100)
+    with_capacity(peer, 5)
+    container.send(frames.credit(0, link.handle, channel=link.channel))
+    peer.send(*transfers_from(0, 100 + 5))
+    assert detached(peer) == []
+    container.send(frames.credit(105, link.handle, channel=link.channel))
+    assert len(link.bodies) == 105
+    peer.end.feed(b"".join(transfers_from(105, 6)))
+    assert detached(peer) == [(0, "amqp:link:transfer-limit-exceeded")]
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"echo": True}, {"properties": {Symbol("x"): 1}}, {"available": 5}],

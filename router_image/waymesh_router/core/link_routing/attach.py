@@ -213,6 +213,7 @@ class RoutedAttaches:
         for one, other in ((lk, upstream), (upstream, lk)):
             one.kind = ROUTED
             one.passing = True
+            one.capacity = one.connection.link_capacity
             one.partner = other
         return route
 

@@ -231,9 +231,8 @@ class RoutedLinks:
         waiting: cython.longlong = len(out.queue) if out.queue is not None else 0
         want: cython.longlong = out.credit - waiting
         if lk.credit != want or (out.drain and not lk.drain and want > 0):
-            lk.credit = want
             lk.drain = out.drain
-            lk.flow_soon()
+            lk.set_credit(want)
         self.end_drain(out, lk)
 
     def send_held(self, out: RouterLink, lk: RouterLink) -> None:
