@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from waymesh_amqp.codec_encode import encode
@@ -53,6 +53,8 @@ UNSETTLED_MULTICAST_REJECTED: bytes = encode(
 """Outcome of a client's unsettled delivery to a multicast address where `allowUnsettledMulticast` is no."""
 POLICY_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, "message disallowed by local policy")))
 """Outcome of a message that policy does not allow: of another user, or to an address that is not among the targets."""
+COPY = "copy"
+"""The distribution-mode of browsers. Spec: 3.5.7"""
 DRAINING = "router is draining"
 """Error description for clients that should connect to another router."""
 _MAX_COST = 0x7FFFFFFF
@@ -213,6 +215,14 @@ def checked_source(source: Terminus | None) -> Terminus:
     if not source.dynamic and not (type(source.address) is str and bare_address(source.address)):  # no symbol
         raise Refusal(PRECONDITION_FAILED, "a receiver needs a source address, or a dynamic source")
     return source
+
+
+def applied(source: Terminus) -> Terminus:
+    """The source as this router serves it: without filters, and each message goes to one consumer only. Spec: 3.5.3"""
+    if source.filter is None and source.distribution_mode != COPY:
+        return source
+    mode = None if source.distribution_mode == COPY else source.distribution_mode
+    return replace(source, filter=None, distribution_mode=mode)
 
 
 def checked_target(target: Terminus | None) -> Terminus:

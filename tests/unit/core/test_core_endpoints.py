@@ -10,6 +10,7 @@ from tests.kit import frames
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
 from waymesh_amqp.performatives import Attach, Detach, Flow, Terminus, Transfer
+from waymesh_amqp.types import Described, Symbol
 from waymesh_router.core.attaching import DRAINING
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 
@@ -89,6 +90,24 @@ def test_a_dynamic_source_gets_an_address_of_its_own(hub: Hub) -> None:
         assert str(address).startswith("amqp:/_topo/0/R/temp.")
         assert not condition(client(hub).send(frames.attach_sender(address=address)))
     assert all(address.consumers and address.producers for address in core_of(hub).addresses.values())
+
+
+SELECTOR = {Symbol("s"): Described(Symbol("apache.org:selector-filter:string"), "color = 'red'")}
+
+
+@pytest.mark.parametrize(("mode", "answered"), [(None, None), ("move", "move"), ("copy", None)])
+def test_a_filter_and_a_mode_that_are_not_applied_are_not_in_the_answer(
+    hub: Hub, mode: str | None, answered: str | None
+) -> None:
+    """What the answer has is in effect. Spec: 3.5.3, 3.5.8"""
+    source = Terminus(
+        "source", address="q", filter=SELECTOR, distribution_mode=mode, capabilities=[Symbol("queue")], durable=1
+    )
+    (answer,) = client(hub).send(frames.attach_receiver(source=source))
+    assert isinstance(answer, Attach)
+    assert answer.source == Terminus(
+        "source", address="q", distribution_mode=answered, capabilities=[Symbol("queue")], durable=1
+    )
 
 
 def test_a_dynamic_target_gets_an_address_that_others_can_read(hub: Hub) -> None:

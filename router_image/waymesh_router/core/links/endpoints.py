@@ -75,7 +75,7 @@ class EndpointLinks:
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
         lk.address = address
         address.consumers.append(lk)
-        lk.accept(attach, tenants.as_written(conn.tenant, source), attach.target)
+        lk.accept(attach, tenants.as_written(conn.tenant, attaching.applied(source)), attach.target)
         self.consumer_joined(address)
 
     def attach_producer(self, lk: RouterLink, attach: Attach) -> None:
