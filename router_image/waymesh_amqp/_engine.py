@@ -53,6 +53,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.delivery_sampling",
     "waymesh_router.core.settlement.settlement",
     "waymesh_router.core.forwarding.choice",
+    "waymesh_router.core.forwarding.expiry",
     "waymesh_router.core.forwarding.sending",
     "waymesh_router.core.forwarding.multicast",
     "waymesh_router.core.forwarding.pending",

@@ -192,6 +192,7 @@ class Router:
             "certificates": OwnCertificates(self.host, self.connectors).tick, "memory": self.admission.tick,
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._end_idle_connectors(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
+            "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
             "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
             "telemetry": self._telemetry.tick,
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
@@ -206,6 +207,8 @@ class Router:
         if self.core.budget.excess:
             self.admission.relief.end_excess(now)
         following = min(following, self._long_work.run(now))
+        if self.core.expiry.busy and self.core.end_expired():
+            following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         sample_at = self._sampling.run(now)
         return min(following, self.next_tick, sample_at) if busy else following

@@ -56,6 +56,7 @@ METRICS = _metrics(
     Metric("waymesh_router_info", GAUGE, "Always 1; the labels describe the router.", ("id", "mode", "version")),
     Metric("waymesh_uptime_seconds", GAUGE, "Time since the start."),
     Metric("waymesh_buffered_bytes", GAUGE, "Bytes of waiting messages, as maxBufferedBytes counts them."),
+    Metric("waymesh_expired_deliveries_total", COUNTER, "Deliveries that expired while they waited for a consumer."),
     Metric("waymesh_links_held", GAUGE, "Links whose session windows are closed because too many of their bytes wait."),
     Metric("waymesh_memory_bytes", GAUGE, "Resident memory of the process."),
     Metric("waymesh_memory_limit_bytes", GAUGE, "Resident memory that maxMemory or its default allows; 0: no limit."),

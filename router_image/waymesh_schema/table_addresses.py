@@ -45,6 +45,14 @@ ADDRESS = configuration(
         "with the capability qd.fallback.",
         default=False,
     ),
+    setting(
+        "expired",
+        ("reject", "drop"),
+        "What becomes of messages that wait for a consumer when their ttl or absolute-expiry-time has passed. reject: "
+        "they are rejected (amqp:precondition-failed); drop: they are accepted and dropped, as brokers do. Pre-settled "
+        "ones are dropped.",
+        default="reject",
+    ),
     operations=("CREATE", "DELETE"),
     aliases=("address",),
 )

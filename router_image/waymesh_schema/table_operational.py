@@ -130,6 +130,7 @@ ADDRESS = operational(
     count("deliveriesIngressRouteContainer", "Deliveries that came from route containers."),
     count("deliveriesEgressRouteContainer", "Deliveries that went to route containers."),
     count("deliveriesRedirectedToFallback", "Deliveries sent to the fallback destination."),
+    count("expiredDeliveries", "Deliveries that expired while they waited for a consumer."),
     reported("transitOutstanding", LIST, "Unsettled deliveries by router, for balanced distribution."),
     reported("trackedDeliveries", INTEGER, "Deliveries counted in transitOutstanding."),
     reported("priority", INTEGER, "Priority of messages to the address, instead of their own; -1 if not configured."),

@@ -230,6 +230,7 @@ ROUTER = configuration(
     count("deliveriesIngressRouteContainer", "Deliveries that came from route containers."),
     count("deliveriesEgressRouteContainer", "Deliveries that went to route containers."),
     count("deliveriesRedirectedToFallback", "Deliveries sent to a fallback destination."),
+    count("expiredDeliveries", "Deliveries that expired while they waited for a consumer."),
     count("linksBlocked", "Links without credit for more than 10 seconds."),
     count("bufferedBytes", "Bytes of messages that wait for consumers, as maxBufferedBytes counts them."),
     count("linksHeld", "Links whose session windows are closed because too many of their bytes wait."),

@@ -31,6 +31,7 @@ _LISTENER = (
 )  # fmt: skip
 _ADDRESS = (
     "prefix", "pattern", "distribution", "waypoint", "ingressPhase", "egressPhase", "priority", "enableFallback",
+    "expired",
 )  # fmt: skip
 _NO_COUNTERPART = {
     "policy": "is not translated: set spec.policy of the Router",
@@ -315,7 +316,7 @@ def _place_also(spec: dict[str, Any], ordinal: int, routers: int) -> None:
 
 def _address(found: Translation, entity: Entity) -> None:
     found.not_taken(entity, _ADDRESS)
-    texts = ("prefix", "pattern", "distribution")
+    texts = ("prefix", "pattern", "distribution", "expired")
     spec: dict[str, Any] = {name: entity.text(name) for name in texts if entity.text(name)}
     for name in ("waypoint", "enableFallback"):
         if entity.flag(name):

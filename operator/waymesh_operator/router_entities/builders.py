@@ -246,6 +246,7 @@ def address_entity(address: Address) -> Entity:
             "egressPhase": address.egress_phase,
             "priority": address.priority,
             "enableFallback": address.enable_fallback,
+            "expired": address.expired,
         },
     )
 

@@ -51,6 +51,10 @@ UNSETTLED_MULTICAST_REJECTED: bytes = encode(
     rejected(ErrorInfo("qd:forbidden", "Deliveries to a multicast address must be pre-settled"))
 )
 """Outcome of a client's unsettled delivery to a multicast address where `allowUnsettledMulticast` is no."""
+EXPIRED_REJECTED: bytes = encode(
+    rejected(ErrorInfo(PRECONDITION_FAILED, "the message expired while it waited (ttl or absolute-expiry-time)"))
+)
+"""Outcome of a message that expired before a consumer could take it."""
 POLICY_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, "message disallowed by local policy")))
 """Outcome of a message that policy does not allow: of another user, or to an address that is not among the targets."""
 COPY = "copy"

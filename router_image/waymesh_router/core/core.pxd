@@ -10,8 +10,10 @@ from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.delivery_sampling cimport DeliverySampling
 from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
+from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.forwarder cimport Forwarder
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
+from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
 from waymesh_router.core.model cimport RouterConnection, RouterLink
 from waymesh_router.core.settlement.interruptions cimport Interruptions
@@ -25,6 +27,8 @@ cdef class Core(Handler):
     cdef readonly Settlement settlement
     cdef readonly RoutedLinks routed_links
     cdef readonly CreditEvents credit
+    cdef readonly Expiry expiry
+    cdef readonly PendingDeliveries pending
     cdef readonly Interruptions interruptions
     cdef readonly AddressTable address_table
     cdef readonly object remote_routers

@@ -10,7 +10,7 @@ from waymesh_router.events.event import Log
 
 
 class CoreContext:
-    """Shared values and listeners, no logic."""
+    """Shared values and listeners."""
 
     def __init__(self, router_id: str, now: float, rng: Rng, log: Log, edge: bool = False) -> None:
         self.router_id = router_id
@@ -18,6 +18,7 @@ class CoreContext:
         self.stamp = "" if edge else router_id
         """The id for ingress and trace of forwarded messages; empty at an edge router, which writes neither."""
         self.now = now  # seconds; set by the owner of the core before each turn
+        self.clock_ahead = 0.0  # seconds by which the system clock is ahead of `now`: it may have been corrected
         self.started_at = now
         self.rng = rng
         self.log = log
@@ -25,3 +26,7 @@ class CoreContext:
         self.telemetry = TelemetryHooks()
         self.portions = Portions()
         self.drain_from = 0  # id of the first connection since the router began to drain; 0: not draining
+
+    def follow_clock(self, ahead: float) -> None:
+        """Set `clock_ahead`; called several times a second."""
+        self.clock_ahead = ahead

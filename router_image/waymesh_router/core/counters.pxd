@@ -15,6 +15,7 @@ cdef class Counters:
     cdef public long long from_containers
     cdef public long long to_containers
     cdef public long long redirected
+    cdef public long long expired
     cdef int count_in(self, RouterLink lk, Address address) except -1
     cdef int count_out(self, Address address, RouterLink out) except -1
     cdef count_routed_in(self, RouterLink lk)

@@ -33,6 +33,7 @@ class Counters:
         self.from_containers = 0
         self.to_containers = 0
         self.redirected = 0  # to a fallback destination
+        self.expired = 0  # while they waited
 
     def count_in(self, lk: RouterLink, address: Address) -> None:
         """Count a delivery from a client or container."""

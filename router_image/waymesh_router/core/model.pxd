@@ -148,6 +148,8 @@ cdef class Address:
     cdef public long long to_process
     cdef public long long from_process
     cdef public long long redirected
+    cdef public long long expired
+    cdef public bint drops_expired
     cpdef bint reachable(self) except -1
     cpdef bint direct(self) except -1
     cpdef bint directed(self) except -1
@@ -179,6 +181,9 @@ cdef class Queued:
     cdef public list later
     cdef public Py_ssize_t size
     cdef public long long kept
+    cdef public double since
+    cdef public double expires
+    cdef public Py_ssize_t ttl_at
     cdef public bint complete
     cdef public list branches
     cdef public int unstarted

@@ -231,6 +231,8 @@ class Address:
         self.to_process = 0  # deliveries to and from the router itself
         self.from_process = 0
         self.redirected = 0  # deliveries to the fallback destination
+        self.expired = 0  # deliveries that expired while they waited
+        self.drops_expired = False  # instead of rejecting them
 
     def serves_router(self) -> bool:
         """Whether it is the address of the router's own management."""
@@ -291,6 +293,9 @@ class Queued:
         self.later: list[bytes] | None = None  # bytes of further frames
         self.size = 0
         self.kept = 0  # what it counts in the budgets while it waits
+        self.since = 0.0  # when it began to wait; 0: it did not
+        self.expires = 0.0  # 0: never
+        self.ttl_at = 0  # position of its ttl in `data`; 0: it needs no change
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit

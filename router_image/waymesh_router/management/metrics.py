@@ -45,6 +45,7 @@ _STATISTICS = {
     "qdr_deliveries_delayed_1sec_total": "deliveriesDelayed1Sec",
     "qdr_deliveries_delayed_10sec_total": "deliveriesDelayed10Sec",
     "qdr_deliveries_redirected_to_fallback_total": "deliveriesRedirectedToFallback",
+    "waymesh_expired_deliveries_total": "expiredDeliveries",
 }
 _OUTCOMES = {
     "accepted": "acceptedDeliveries",

@@ -48,6 +48,7 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "deliveriesIngressRouteContainer": core.counters.from_containers,
         "deliveriesEgressRouteContainer": core.counters.to_containers,
         "deliveriesRedirectedToFallback": core.counters.redirected,
+        "expiredDeliveries": core.counters.expired,
         "clientConnections": view.client_share.count(),
         "clientConnectionsMoved": view.client_share.moved,
         "clientsMoving": view.client_share.moving,

@@ -240,6 +240,7 @@ def address_columns(core: CoreView) -> dict[str, Column]:
         deliveriesToContainer=lambda a: a.to_process,
         deliveriesFromContainer=lambda a: a.from_process,
         deliveriesRedirectedToFallback=lambda a: a.redirected,
+        expiredDeliveries=lambda a: a.expired,
         containerCount=lambda a: core.linkroutes.container_count(a.key),
         transitOutstanding=_outstanding,
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),

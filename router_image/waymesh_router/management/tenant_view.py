@@ -35,7 +35,7 @@ _LINK = _words(
 _ADDRESS = _words(
     "distribution subscriberCount remoteCount containerCount deliveriesIngress deliveriesEgress deliveriesTransit "
     "deliveriesToContainer deliveriesFromContainer deliveriesIngressRouteContainer deliveriesEgressRouteContainer "
-    "deliveriesRedirectedToFallback trackedDeliveries priority"
+    "deliveriesRedirectedToFallback expiredDeliveries trackedDeliveries priority"
 )
 _VHOST = _words(
     "identity type hostname maxConnections maxMessageSize maxConnectionsPerUser maxConnectionsPerHost allowUnknownUser "

@@ -128,8 +128,12 @@ class Cable:
 class NoTokens:
     """No router here has a tokenProfile."""
 
+    def __init__(self, network: Station) -> None:
+        self._network = network
+
     def now(self) -> float:
-        raise AssertionError("no connection has a token")
+        """The system clock, which is that of the simulation."""
+        return self._network.world.now
 
     def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> None:
         assert not attrs.get("tokenProfile")
@@ -180,7 +184,7 @@ class SimRouter(Station):
         self.cables: dict[str, Cable] = {}
         self.alive = False
         self.errors = 0
-        self.tokens = NoTokens()
+        self.tokens = NoTokens(self)
         self.users = NoUsers()
         self.auth_services = NoServices()
         self.host_name = f"machine-of-{name}"

@@ -232,6 +232,7 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
         orders.targets[name] = target
     orders.ingress, orders.egress, orders.transit, orders.to_container, orders.from_container = 1, 2, 3, 4, 5
     orders.redirected = 6
+    orders.expired = 7
     own = router.address("L$management", CLOSEST)
     own.to_process, own.from_process = 8, 9
     own.subscriber = lambda data, link: None
@@ -256,6 +257,7 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
         "deliveriesIngressRouteContainer": 5,
         "deliveriesEgressRouteContainer": 4,
         "deliveriesRedirectedToFallback": 6,
+        "expiredDeliveries": 7,
         "transitOutstanding": [5, 2],
         "trackedDeliveries": 7,
         "priority": -1,

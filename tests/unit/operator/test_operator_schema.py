@@ -70,6 +70,7 @@ def test_numbers_have_the_bounds_of_the_table(
     ("kind", "path", "entity", "name", "extra"),
     [
         ("Address", "distribution", ADDRESS, "distribution", set()),
+        ("Address", "expired", ADDRESS, "expired", set()),
         ("AutoLink", "direction", AUTOLINK, "direction", set()),
         ("LinkRoute", "direction", LINKROUTE, "direction", {"both"}),
         ("Router", "role", "router", "mode", set()),
@@ -121,7 +122,7 @@ def entities() -> Iterable[Entity]:
     yield connector_entity(MESH, "mesh-0", ("h", 1), MUTUAL)
     yield from log_entities("info", {"HTTP": "none"})
     yield address_entity(Address(REF, MESH, prefix="p", waypoint=True, ingress_phase=0, egress_phase=1, priority=3))
-    yield address_entity(Address(REF, MESH, pattern="a.#", enable_fallback=True))
+    yield address_entity(Address(REF, MESH, pattern="a.#", enable_fallback=True, expired="drop"))
     for broker in brokers():
         yield from broker_entities(broker, "user" if broker.mechanism == "PLAIN" else "")
     for ref, policy in itertools.product((REF, None), ("Quiesce", "Immediate")):

@@ -85,6 +85,7 @@ class AddressTable:
         config = self.patterns.match(address.key[2:])
         address.config = config
         address.priority = -1
+        address.drops_expired = config is not None and config.get("expired") == "drop"
         if config is None:
             address.treatment = self.default_treatment if hint is None else hint
         else:

@@ -2,6 +2,7 @@ cimport cython
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.sending cimport QueuedSender
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterConnection, RouterLink
@@ -21,6 +22,7 @@ cdef class Multicast:
     cdef list with_room(self, list outs, RouterLink lk)
     cdef list without_queues(self, list outs)
     cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
+    cdef expire(self, RouterLink out, Branch branch)
     cdef left_router_queue(self, Queued q)
     cdef bint all_ready(self, list outs) except -1
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)

@@ -11,6 +11,7 @@ from waymesh_router.core.attaching import UNSETTLED_MULTICAST_REJECTED
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES
 from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
@@ -183,6 +184,7 @@ class Multicast:
                 if out.kind == DATA:
                     q.to_routers += 1
         if q.unstarted:
+            self.sender.expiry.begin(q)
             self.sender.budget.take(q, q.size + q.unstarted * BRANCH_BYTES)
             if q.to_routers == 0:
                 self.sender.return_early(q)
@@ -194,15 +196,34 @@ class Multicast:
                 self.settlement.group_done(q.group, q.group.state or ACCEPTED)
 
     def send_waiting(self, out: RouterLink) -> None:
-        """The link has credit: send the copies that wait for it."""
+        """The link has credit: send the copies that wait for it, unless they have expired."""
         branch: Branch
+        expired: cython.bint
+        expiry: Expiry = self.sender.expiry
         while out.queue is not None and out.ready():
-            branch = out.queue.popleft()
+            branch = out.queue[0]
+            expired = branch.queued.expires != 0.0 and expiry.is_over(branch.queued)
+            if expired and not expiry.may_end():
+                expiry.links[out] = None
+                return
+            out.queue.popleft()
             if not out.queue:
                 out.queue = None
+            if expired:
+                self.expire(out, branch)
+                continue
             self.sender.send(branch.queued, out, branch)
             if out.kind == DATA:
                 self.left_router_queue(branch.queued)
+
+    def expire(self, out: RouterLink, branch: Branch) -> None:
+        """A copy has expired. For its sender, the consumer has released it: others may have accepted theirs."""
+        q: Queued = branch.queued
+        self.sender.expiry.count(q.address)
+        if q.settled:
+            out.dropped_presettled += 1
+            self.settlement.counters.dropped_presettled += 1
+        self.drop_branch(out, branch)
 
     def left_router_queue(self, q: Queued) -> None:
         """A copy for another router waits no longer: perhaps all others wait for consumers of this router."""

@@ -3,6 +3,7 @@ from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.sending cimport QueuedSender
 from waymesh_router.core.model cimport Address, Queued, RouterConnection, RouterLink
@@ -13,6 +14,7 @@ cdef class PendingDeliveries:
     cdef str stamp
     cdef ConsumerChoice choice
     cdef QueuedSender sender
+    cdef Expiry expiry
     cdef Settlement settlement
     cdef Counters counters
     cdef enqueue(
@@ -31,7 +33,8 @@ cdef class PendingDeliveries:
     cdef drain_to(self, Address address, RouterLink out)
     cpdef consumer_left(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
-    cpdef release(self, Queued q)
+    cdef bint expire(self, Address address, Queued q) except -1
+    cdef give_back(self, Queued q, bytes state)
     cpdef release_all(self, Address address)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from waymesh_router.core.attaching import EXPIRED_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DROPPED, LOST
 from waymesh_router.core.forwarding.annotations import Annotations, redirected
 from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink, Target
-from waymesh_router.core.settlement.outcomes import RELEASED
+from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
@@ -39,6 +41,7 @@ class PendingDeliveries:
         self.stamp = stamp
         self.choice = choice
         self.sender = sender
+        self.expiry: Expiry = sender.expiry
         self.settlement = settlement
         self.counters: Counters = settlement.counters
 
@@ -88,6 +91,7 @@ class PendingDeliveries:
         pending: PendingQueue | None = address.pending
         if pending is None:
             pending = address.pending = PendingQueue()
+        self.expiry.begin(q)
         pending.append(q)
         self.await_credit(address)
         if address.consumers:
@@ -148,7 +152,10 @@ class PendingDeliveries:
                 pending.restore()
 
     def pass_on(self, address: Address, q: Queued) -> cython.bint:
-        """Send the first delivery of a group, or end its wait if it has no path. False if no consumer is ready."""
+        """Send the first delivery of a group, or end its wait if it has expired or has no path. False if no consumer is
+        ready."""
+        if q.expires != 0.0 and self.expiry.is_over(q):
+            return self.expire(address, q)
         lk: RouterLink | None = q.barring()
         self.choice.priority = q.priority
         if lk is not None:
@@ -165,7 +172,17 @@ class PendingDeliveries:
         elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
             self.redirect(q, address.fallback)
         else:
-            self.release(q)
+            self.give_back(q, RELEASED)
+        return True
+
+    def expire(self, address: Address, q: Queued) -> cython.bint:
+        """End the wait of an expired delivery. False if it must wait for the next turn of the event loop."""
+        if not self.expiry.may_end():
+            self.expiry.addresses[address] = None
+            return False
+        self.expiry.count(address)
+        self.take_out(address, q)
+        self.give_back(q, ACCEPTED if address.drops_expired else EXPIRED_REJECTED)
         return True
 
     def drain_to(self, address: Address, out: RouterLink) -> None:
@@ -184,6 +201,10 @@ class PendingDeliveries:
                 self.drain_groups(address, False)
                 return
             q = pending.free.first()
+            if q.expires != 0.0 and self.expiry.is_over(q):
+                if not self.expire(address, q):
+                    return
+                continue
             self.choice.priority = q.priority
             self.choice.picked = None
             self.take_out(address, q)
@@ -211,8 +232,8 @@ class PendingDeliveries:
         self.begin(fallback, q)
 
     # ---- returned to the sender
-    def release(self, q: Queued) -> None:
-        """Return a queued delivery to its sender: released, or dropped if it is settled."""
+    def give_back(self, q: Queued, state: bytes) -> None:
+        """End a queued delivery with this outcome for its sender. One that is settled is dropped."""
         lk: RouterLink | None = q.link
         if q.settled:
             self.counters.dropped_presettled += 1
@@ -222,7 +243,7 @@ class PendingDeliveries:
                 if q.complete and not q.credited:
                     lk.return_credit()
         elif q.delivery is not None:
-            self.settlement.settle_incoming(q.delivery, RELEASED)
+            self.settlement.settle_incoming(q.delivery, state)
             if lk is not None and lk.shared() and q.complete and not q.credited:
                 lk.return_credit()
         if lk is not None and not q.complete:
@@ -235,7 +256,7 @@ class PendingDeliveries:
         pending = address.pending
         address.pending = None
         for q in pending or ():
-            self.release(q)
+            self.give_back(q, RELEASED)
 
     def refuse_all(self, address: Address, state: bytes) -> None:
         """No consumer is possible: report this outcome for all queued deliveries."""
@@ -265,7 +286,7 @@ class PendingDeliveries:
         for q in back:
             self.take_out(address, q)
         for q in back:
-            self.release(q)
+            self.give_back(q, RELEASED)
 
     def withdraw(self, q: Queued) -> None:
         """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""

@@ -5,6 +5,7 @@ from waymesh_router.core.delivery_sampling cimport DeliverySampling
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, Branch, Queued, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
@@ -16,6 +17,7 @@ cdef class QueuedSender:
     cdef Settlement settlement
     cdef BufferBudget budget
     cdef DeliverySampling sampling
+    cdef Expiry expiry
     cdef long long arrived
     cdef Py_ssize_t next_arrival(self) except -1
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)

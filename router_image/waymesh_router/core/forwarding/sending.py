@@ -12,6 +12,7 @@ from waymesh_router.core.delivery_sampling import PRESETTLED, DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations, transit_section
 from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, Branch, Queued, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, kept_state
@@ -100,7 +101,9 @@ class QueuedSender:
         settlement: Settlement,
         budget: BufferBudget,
         sampling: DeliverySampling,
+        expiry: Expiry,
     ) -> None:
+        self.expiry = expiry
         self.sections = sections
         self.choice = choice
         self.settlement = settlement
@@ -161,7 +164,7 @@ class QueuedSender:
         annotations: Annotations = q.annotations
         parts: cython.bint = q.later is not None
         more: cython.bint = parts or not q.complete
-        data: bytes = q.data
+        data: bytes = q.data if q.ttl_at == 0 else self.expiry.aged(q)
         ann: bytes = outgoing_annotations(out, annotations)
         head: cython.Py_ssize_t = q.head_size if ann else 0
         oid: cython.uint

@@ -1,0 +1,22 @@
+cimport cython
+from waymesh_amqp.wire cimport Octets
+from waymesh_router.core.counters cimport Counters
+from waymesh_router.core.model cimport Address, Queued
+
+@cython.final
+cdef class Expiry:
+    cdef object context
+    cdef Counters counters
+    cdef public Py_ssize_t left
+    cdef public dict addresses
+    cdef public dict links
+    cdef begin(self, Queued q)
+    cdef read_ttl(self, Queued q, Octets b, Py_ssize_t end, double now)
+    cdef read_time(self, Queued q, Octets b, Py_ssize_t end)
+    cdef bint is_over(self, Queued q) except -1
+    cdef bytes aged(self, Queued q)
+    cdef bint may_end(self) except -1
+    cdef count(self, Address address)
+    cpdef next_turn(self)
+
+cdef Py_ssize_t nth_value(Octets b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t index) except -1

@@ -1,0 +1,149 @@
+"""When waiting deliveries expire: `ttl` of the header, `absolute-expiry-time` of the properties. Spec: 3.2.1, 3.2.4.
+
+Both are read when a delivery begins to wait, so that one that does not wait costs nothing. A waiting delivery is
+examined only when it is the next one to be sent: nothing walks over the others. So an expired one takes memory until
+then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+from waymesh_amqp.errors import DecodeError
+from waymesh_router.core.counters import Counters
+from waymesh_router.core.model import Address, Queued, RouterLink
+
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.reading import list_body, list_count, read_uint, skip
+    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32
+    from cython.cimports.waymesh_router.core.forwarding.sections import section_code, value_at
+else:
+    from waymesh_amqp.reading import list_body, list_count, read_uint, skip
+    from waymesh_amqp.wire import Octets, octets, read_u32
+    from waymesh_router.core.forwarding.sections import section_code, value_at
+
+if TYPE_CHECKING:
+    from waymesh_router.core.core_context import CoreContext
+
+A_TURN = 256
+"""Maximum number of expired deliveries that are ended in one turn of the event loop: about 0.5 ms of work."""
+AGED_S = cython.declare(cython.double, 1.0)
+"""The ttl of a delivery that waited for less is sent as it came."""
+STALE_S = cython.declare(cython.double, 0.25)
+"""`now` can be as old as this when a delivery arrives, as nothing reads the time in between: no ttl may end early."""
+HEADER = cython.declare(cython.int, 0x70)
+PROPERTIES = cython.declare(cython.int, 0x73)
+TTL = cython.declare(cython.Py_ssize_t, 2)
+ABSOLUTE_EXPIRY_TIME = cython.declare(cython.Py_ssize_t, 8)
+UINT = cython.declare(cython.int, 0x70)
+TIMESTAMP = cython.declare(cython.int, 0x83)
+LEAST = cython.declare(cython.double, 1e-9)
+
+
+class Expiry:
+    """Reads and checks the times at which waiting deliveries expire."""
+
+    def __init__(self, context: CoreContext, counters: Counters) -> None:
+        self.context = context
+        self.counters = counters
+        self.left = A_TURN  # how many may be ended in this turn
+        self.addresses: dict[Address, None] = {}  # where expired deliveries still wait
+        self.links: dict[RouterLink, None] = {}  # the same of copies for a consumer
+
+    def begin(self, q: Queued) -> None:
+        """A delivery begins to wait: read when it expires. Times that cannot be read count as none, as does 0."""
+        if q.since != 0.0 or q.link is None:
+            return
+        now: cython.double = self.context.now
+        q.since = now
+        b: Octets = octets(q.data)
+        try:
+            self.read_ttl(q, b, len(q.data), now)
+            self.read_time(q, b, len(q.data))
+        except DecodeError:
+            return
+
+    def read_ttl(self, q: Queued, b: Octets, end: cython.Py_ssize_t, now: cython.double) -> None:
+        """Read the `ttl` of the header, in milliseconds."""
+        if section_code(b, 0, end) != HEADER:
+            return
+        p: cython.Py_ssize_t = nth_value(b, value_at(b, 0), end, TTL)
+        ttl: cython.longlong = read_uint(b, p, end) if p else 0
+        if ttl > 0:
+            q.expires = now + ttl / 1000.0 + STALE_S
+            if b[p] == UINT:  # a shorter one ends before the message is `AGED_S` old
+                q.ttl_at = p + 1
+
+    def read_time(self, q: Queued, b: Octets, end: cython.Py_ssize_t) -> None:
+        """Read `absolute-expiry-time`, in milliseconds since 1970. It is only known if it is in the first frame."""
+        at: cython.Py_ssize_t = q.head_size
+        if section_code(b, at, end) != PROPERTIES:
+            return
+        p: cython.Py_ssize_t = nth_value(b, value_at(b, at), end, ABSOLUTE_EXPIRY_TIME)
+        if p == 0 or end - p < 9 or b[p] != TIMESTAMP or b[p + 1] > 127:
+            return
+        high: cython.longlong = read_u32(b, p + 1)
+        ms: cython.longlong = high * 4294967296 + read_u32(b, p + 5)
+        if ms == 0:
+            return
+        ahead: cython.double = self.context.clock_ahead
+        expires: cython.double = ms / 1000.0 - ahead
+        if q.expires == 0.0 or expires < q.expires:
+            q.expires = expires if expires > LEAST else LEAST
+
+    def is_over(self, q: Queued) -> cython.bint:
+        """Whether a waiting delivery has expired."""
+        now: cython.double = self.context.now
+        return q.expires != 0.0 and q.expires <= now
+
+    def aged(self, q: Queued) -> bytes:
+        """The first bytes of a delivery that has waited, with what is left of its ttl. Spec: 3.2.1."""
+        data: bytes = q.data
+        now: cython.double = self.context.now
+        waited: cython.double = now - q.since
+        if q.ttl_at == 0 or waited < AGED_S:
+            return data
+        at: cython.Py_ssize_t = q.ttl_at
+        left: cython.longlong = read_u32(octets(data), at)
+        left -= int(waited * 1000.0)
+        lived: bytes = max(left, 1).to_bytes(4, "big")
+        return data[:at] + lived + data[at + 4 :]
+
+    # ---- the work in a turn
+    def may_end(self) -> cython.bint:
+        """Whether one more expired delivery may be ended in this turn; counts it."""
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        return True
+
+    def count(self, address: Address) -> None:
+        """Count an expired delivery."""
+        self.counters.expired += 1
+        address.expired += 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether `next_turn` must be called."""
+        return self.left < A_TURN
+
+    def next_turn(self) -> None:
+        """A turn of the event loop begins."""
+        self.left = A_TURN
+
+
+def nth_value(
+    b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Position of a value in the list at p; 0 if the list is shorter. Raises DecodeError."""
+    if list_count(b, p, end) <= index:
+        return 0
+    end = skip(b, p, end)
+    p = list_body(b, p)
+    while index > 0:
+        index -= 1
+        p = skip(b, p, end)
+    skip(b, p, end)
+    return p
