@@ -209,6 +209,11 @@ def _open_container_id(entity: str, values: Values) -> None:
         raise SchemaError(entity, "openContainerId", f"cannot be set for role {values['role']}")
 
 
+def _durable_names(entity: str, values: Values) -> None:
+    if values["durableNames"] and values["role"] in ("inter-router", "edge"):
+        raise SchemaError(entity, "durableNames", f"cannot be set for role {values['role']}")
+
+
 def _vhost_of_clients(entity: str, values: Values) -> None:
     """Refuse a policy that would not be enforced."""
     if values["policyVhost"] and values["role"] == "inter-router":
@@ -265,6 +270,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "listener": (
         http_site,
         _open_container_id,
+        _durable_names,
         _no_credentials,
         http_without_amqp,
         http_peers,
@@ -281,7 +287,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _profiles_by_host,
     ),
     "sslProfile": (_what_trust_needs, _ciphers_that_act),
-    "connector": (_connector_port, _no_credentials, _open_container_id, _components),
+    "connector": (_connector_port, _no_credentials, _open_container_id, _durable_names, _components),
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),

@@ -100,6 +100,13 @@ _SHARED: tuple[Attribute, ...] = (
         "durable subscriptions under it: if several routers have the same value, clients find their subscriptions "
         "through each of these.",
     ),
+    setting(
+        "durableNames",
+        ("user", "container"),
+        "Whose durable subscriptions over link routes are kept apart at the peer: those of each authenticated user, or "
+        "only those of each container-id of clients, so that another user with the same one gets the subscription and "
+        "its messages. Without a value: container, with a warning. Not for the roles inter-router and edge.",
+    ),
     setting("openProperties", PROPERTIES, "Connection properties to send in the open, as a JSON map."),
 )
 

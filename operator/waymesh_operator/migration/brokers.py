@@ -11,7 +11,11 @@ from waymesh_schema.password import ENV, FILE, password_form
 from .source import Entity, Source, resource_name
 
 _KNOWN = ("host", "port", "role", "sslProfile", "saslMechanisms", "saslUsername", "saslPassword", "openHostname",
-          "openContainerId", "verifyHostname", "failoverUrls", "cost")  # fmt: skip
+          "openContainerId", "durableNames", "verifyHostname", "failoverUrls", "cost")  # fmt: skip
+CONTAINER_NAMES = (
+    "keeps the names of durable subscriptions, but another user with the same container-id gets those of a user; to "
+    "set it to user, see docs/migration.md"
+)
 _PASSWORD = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 
 
@@ -40,6 +44,9 @@ def broker_of(
         spec["hostname"] = entity.text("openHostname")
     if entity.text("openContainerId"):
         spec["containerId"] = entity.text("openContainerId")
+    spec["durableNames"] = entity.text("durableNames") or "container"  # durable subscriptions keep their names
+    if spec["durableNames"] == "container":
+        notes.note(entity, f"durableNames: container {CONTAINER_NAMES}")
     profile = next((one for one in source.of("sslProfile") if one.text("name") == entity.text("sslProfile")), None)
     if entity.text("sslProfile"):
         spec["tls"] = _tls(notes, entity, profile)

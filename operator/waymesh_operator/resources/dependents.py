@@ -67,6 +67,8 @@ class Broker:
     ordinals: tuple[int, ...] = ()
     # The container-id that all routers use towards the broker; empty: each router uses its own id.
     container_id: str = ""
+    # user or container: whose durable subscriptions are kept apart at the broker; empty: not set.
+    durable_names: str = ""
     # The broker's own container-id; set if it connects to the routers.
     incoming_id: str = ""
     created: str = ""
@@ -188,6 +190,7 @@ def parse_broker(manifest: Manifest) -> Broker:
         endpoints=tuple((item["host"], item["port"]) for item in spec.get("endpoints", ())),
         hostname=spec.get("hostname", ""),
         container_id=spec.get("containerId", ""),
+        durable_names=spec.get("durableNames", ""),
         incoming_id=spec["brokerContainerId"] if spec["direction"] == "Incoming" else "",
         tls=None if tls is None else BrokerTls(tls.get("caSecretRef", {}).get("name", ""), tls["verifyHostname"]),
         mechanism=auth.get("mechanism", ""),

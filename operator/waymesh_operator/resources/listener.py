@@ -154,6 +154,8 @@ class Listener:
     limits: tuple[tuple[str, int], ...] = ()
     # normal, route-container, inter-router or edge
     role: str = "normal"
+    # For brokers: user or container, see Broker; empty: not set.
+    durable_names: str = ""
     # A router's certificate must have one of these names; empty: any certificate of the authorities.
     peer_names: tuple[str, ...] = ()
     # Peers that can reach its port, as NetworkPolicyPeers of the Kubernetes API; empty: all.
@@ -190,6 +192,7 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         token_profile=item.get("tokenProfile", ""),
         limits=tuple((name, item[name]) for name in LIMITS if name in item),
         role=item.get("role", "normal"),
+        durable_names=item.get("durableNames", ""),
         peer_names=tuple(sorted(item.get("peerNames", ()))),
         network_peers=tuple(item.get("networkPolicyPeers", ())),
         expose=parse_expose(item["expose"]) if "expose" in item else None,

@@ -105,6 +105,8 @@ class ListenerOptions:
     http: Http | None = None
     # The failover list: URLs for clients that lose this router.
     failover: tuple[str, ...] = ()
+    # user or container, for brokers; empty: not set.
+    durable_names: str = ""
 
 
 NO_OPTIONS = ListenerOptions()
@@ -122,6 +124,7 @@ def options_of(listener: Listener, failover: tuple[str, ...] = ()) -> ListenerOp
         listener.limits,
         listener.http,
         failover,
+        listener.durable_names,
     )
 
 
@@ -143,11 +146,12 @@ def listener_entity(
         "tokenProfile": security.tokens or None,
         "routeAddress": offer.route_address or None,
         "openCapabilities": " ".join(offer.capabilities) or None,
+        "durableNames": offer.durable_names or None,  # routers of older images do not have this attribute
         "connectionRate": offer.connection_rate or None,
         "failoverUrls": ",".join(offer.failover) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
-        "multiTenant": offer.tenants or None,  # routers of older images do not have this attribute
+        "multiTenant": offer.tenants or None,  # nor this one
         "recheckPeers": offer.recheck or None,  # nor this one
         "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,
@@ -265,6 +269,7 @@ def broker_entities(broker: Broker, username: str = "", credentials: str = CREDE
         attributes["openHostname"] = broker.hostname
     if broker.container_id:
         attributes["openContainerId"] = broker.container_id
+    attributes["durableNames"] = broker.durable_names or None  # routers of older images do not have this attribute
     attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others) or None
     if profile is not None and broker.tls is not None:
         attributes |= {"sslProfile": profile.name, "verifyHostname": broker.tls.verify_hostname}

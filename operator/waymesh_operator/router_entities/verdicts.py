@@ -55,6 +55,10 @@ class Verdict:
 
 
 GOOD = Verdict()
+DURABLE_NAMES_UNSET = (
+    "valid, but durableNames is not set: as with container, another user with the same container-id gets the durable "
+    "subscriptions of a user over LinkRoutes"
+)
 MAX_USER = 255
 """Maximum number of characters of a Broker's user name."""
 MAX_FILES_BYTES = 768 * 1024
@@ -97,7 +101,7 @@ def _unless_refused(resource: Dependent, verdict: Verdict, secrets: Secrets) -> 
         return verdict
     wrong = next(filter(None, map(refusal, entities_of(resource, secrets))), "")
     if not wrong:
-        return GOOD
+        return verdict
     policy = isinstance(resource, VhostPolicy)
     now = "; meanwhile its host names allow no client" if policy else "; running routers keep what they have of it"
     message = f"routers refuse it: {wrong}{now}"
@@ -186,7 +190,8 @@ def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:
         verdict = _secret(name, secrets.get(name), keys)
         if not verdict.good:
             return verdict
-    return GOOD
+    unsafe = not (broker.incoming_id or broker.durable_names)
+    return Verdict(message=DURABLE_NAMES_UNSET) if unsafe else GOOD
 
 
 def _placed(peer: Broker | RouterLink, router: Router) -> Verdict:

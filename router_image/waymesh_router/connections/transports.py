@@ -77,6 +77,7 @@ def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer:
         settings.max_links = UNLIMITED_LINKS
     conn.origin = attrs["name"]
     conn.route_address = bare_address(attrs.get("routeAddress") or "")
+    conn.durable_names = attrs.get("durableNames") or ""
     conn.peer = peer
     conn.cost = attrs.get("cost") or 1
     conn.link_capacity = attrs.get("linkCapacity") or 250

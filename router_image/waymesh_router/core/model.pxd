@@ -17,6 +17,7 @@ cdef class RouterConnection(Connection):
     cdef public str role
     cdef public str origin
     cdef public str route_address
+    cdef public str durable_names
     cdef public int management
     cdef public bint multi_tenant
     cdef public str tenant

@@ -49,6 +49,7 @@ class RouterConnection(Connection):
         self.role = "normal"
         self.origin = ""  # name of its listener or connector
         self.route_address = ""  # routing address for a client's attaches without an address; "" for none
+        self.durable_names = ""  # of a container: how durable links are named there, user or container; "": not set
         self.management = NO_MANAGEMENT  # the peer's right to management
         self.multi_tenant = False  # its addresses are those of a tenant
         self.tenant = ""  # the name of the tenant, known since the open

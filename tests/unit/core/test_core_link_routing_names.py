@@ -26,6 +26,8 @@ def sender(name: str = "out") -> Attach:
 def connection(role: str, container: str = "", taken: tuple[tuple[str, bool], ...] = ()) -> Any:
     return SimpleNamespace(
         uplink=False,
+        edge_router=None,
+        durable_names="",
         tenant="",
         role=role,
         remote=SimpleNamespace(container_id=container),
@@ -79,16 +81,16 @@ def test_between_routers_a_name_changes_only_if_it_is_taken(
     attach: Attach, taken: tuple[tuple[str, bool], ...], name: str
 ) -> None:
     ours, upstream = connection("inter-router"), connection("inter-router", taken=taken)
-    assert names.upstream_name(ours, upstream, attach, "A") == name
+    assert names.upstream_name(ours, upstream, attach, "A", None) == name
 
 
 def test_a_durable_subscription_takes_its_name_from_the_connection_that_was_lost() -> None:
     upstream = connection("inter-router", taken=(("sub", False),))
     upstream.names["sub", False].detach_with = lambda *_: upstream.names.clear()
-    assert names.upstream_name(connection("inter-router"), upstream, receiver("sub", durable=2), "A") == "sub"
+    assert names.upstream_name(connection("inter-router"), upstream, receiver("sub", durable=2), "A", None) == "sub"
 
 
 def test_the_only_router_adds_client_and_itself() -> None:
     ours, upstream = connection("normal", "client"), connection("route-container", "shared")
-    assert names.upstream_name(ours, upstream, sender(), "A") == "client.out@A"
-    assert names.upstream_name(ours, connection("route-container", "A"), sender(), "A") == "client.out"
+    assert names.upstream_name(ours, upstream, sender(), "A", None) == "client.out@A"
+    assert names.upstream_name(ours, connection("route-container", "A"), sender(), "A", None) == "client.out"

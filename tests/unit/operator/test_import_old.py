@@ -55,7 +55,11 @@ def test_the_example_of_a_configuration(capsys: pytest.CaptureFixture[str]) -> N
     }
     broker = {"brokerRef": {"name": "broker"}}
     assert found.specs("Broker") == {
-        "broker": {"endpoints": [{"host": "127.0.0.1", "port": 5772}], "auth": {"mechanism": "ANONYMOUS"}}
+        "broker": {
+            "endpoints": [{"host": "127.0.0.1", "port": 5772}],
+            "durableNames": "container",
+            "auth": {"mechanism": "ANONYMOUS"},
+        }
     }
     assert found.specs("Address") == {"queue": {"prefix": "queue", "waypoint": True}}
     assert found.specs("AutoLink") == {
@@ -63,7 +67,8 @@ def test_the_example_of_a_configuration(capsys: pytest.CaptureFixture[str]) -> N
         "queue-first-out": {"address": "queue.first", "direction": "out", **broker},
     }
     assert found.specs("LinkRoute") == {"b2": {"prefix": "b2", "direction": "both", **broker}}
-    assert found.notes == [f"{EXAMPLES / 'qdrouterd.conf'}:3: router: workerThreads: has no counterpart"]
+    assert found.notes[0] == f"{EXAMPLES / 'qdrouterd.conf'}:3: router: workerThreads: has no counterpart"
+    assert [": connector: durableNames: container keeps the names" in note for note in found.notes] == [False, True]
     assert "# qdrouterd.conf:3: router: workerThreads: has no counterpart\n" in found.text
 
 
@@ -76,8 +81,11 @@ def test_the_example_of_an_interconnect(capsys: pytest.CaptureFixture[str]) -> N
         "news": {"prefix": "news", "distribution": "multicast"},
         "orders": {"pattern": "orders.#", "distribution": "balanced"},
     }
-    assert found.specs("Broker") == {"store": {"endpoints": [{"host": "127.0.0.1", "port": 5772}]}}
+    assert found.specs("Broker") == {
+        "store": {"endpoints": [{"host": "127.0.0.1", "port": 5772}], "durableNames": "container"}
+    }
     assert found.specs("LinkRoute")["archive"]["direction"] == "both"
+    assert "durableNames: container keeps the names" in found.notes.pop()
     assert [note.partition(".yaml:")[2] for note in found.notes] == [
         "14: listener: http: every router serves metrics and probes at port 9090, files are not served; "
         "for AMQP over WebSocket add a listener with http to the Router",
@@ -137,7 +145,8 @@ def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert brokers["own"]["placement"] == {"routers": "List", "ordinals": [0]}
     assert brokers["own-2"]["placement"] == {"routers": "List", "ordinals": [1]}
     assert [spec["brokerRef"]["name"] for spec in found.specs("AutoLink").values()] == ["own", "own-2"]
-    assert found.notes == []
+    assert {spec["durableNames"] for spec in brokers.values()} == {"container"}
+    assert all("durableNames: container keeps the names" in note for note in found.notes)
 
 
 def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

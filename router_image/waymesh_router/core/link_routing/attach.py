@@ -20,7 +20,7 @@ from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
-from waymesh_router.core.link_routing.route_candidates import RouteCandidate, UpstreamLink
+from waymesh_router.core.link_routing.route_candidates import ClientLink, RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions
 from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
@@ -65,6 +65,7 @@ class RoutedAttaches:
         self._loads: dict[int, int] = {}  # number of forwarded links, by id of the connection
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions()
+        self._warned: set[str] = set()  # connectors and listeners with a warning about the names of durable links
         self._postponed_answers: deque[tuple[float, RouterLink]] = deque()  # deadlines, and detached links to answer
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
@@ -105,6 +106,8 @@ class RoutedAttaches:
             try:
                 to_add = routing_address if candidate.conn.role == INTER_ROUTER else None
                 route = self._open_upstream(candidate, lk, attach, to_add)
+            except Refusal as e:
+                refusal = e
             except AmqpError as e:
                 too_long = e.condition == FRAME_SIZE_TOO_SMALL
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
@@ -200,13 +203,18 @@ class RoutedAttaches:
         conn: RouterConnection = lk.connection
         coordinator = attach.target is not None and attach.target.kind == "coordinator"
         session = self._mirrors.session(lk.session, candidate.conn)
-        name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id)
-        terms = rewriting.upstream_attach(attach, name, candidate.entity, routing_address)
+        client = names.client_link(conn, attach)
+        name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id, client)
+        told = client if names.is_router(candidate.conn) else None
+        terms = rewriting.upstream_attach(attach, name, candidate.entity, routing_address, told)
         upstream = self._links.open_link(session, terms)
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1
         terminus = attach.remote_terminus
         route = UpstreamLink(candidate.entity, candidate.key, terminus is not None and terminus.dynamic)
+        if client is not None:
+            route.owner = client.owner
+            self._warn_of_names(candidate.conn, client)
         upstream.route = route
         if candidate.entity is not None:
             candidate.entity.links += 1
@@ -216,6 +224,15 @@ class RoutedAttaches:
             one.capacity = one.connection.link_capacity
             one.partner = other
         return route
+
+    def _warn_of_names(self, there: RouterConnection, client: ClientLink) -> None:
+        """Warn, once for each connector or listener, that a user's subscription there is not safe from other users."""
+        origin = there.origin
+        if names.is_router(there) or there.durable_names or not client.owner or origin in self._warned:
+            return
+        self._warned.add(origin)
+        text = "another user with the same container-id gets the durable links of a user (as with container)"
+        self._context.log("ROUTER_CORE", "warning", f"'{short(origin)}' has no durableNames: {text}")
 
     def candidates(self, lk: RouterLink, attach: Attach) -> Iterable[RouteCandidate]:
         """Candidates for a link of the router itself, for messages of an anonymous sender, best first."""

@@ -1,45 +1,57 @@
 """Names of routed links on their way to the container.
 
 A container sees all clients of a router as one peer, so link names contain the client's container-id to distinguish the
-clients. The names are stable, so that a client finds its durable subscriptions again.
-See docs/decisions/0011.
+clients. The names are stable, so that a client finds its durable subscriptions again. With `durableNames: user`, those
+of a link whose terminus outlives it begin with the client's user: a container-id is the client's own choice.
+See docs/decisions/0011 and 0053.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waymesh_amqp.errors import NOT_ALLOWED
+from waymesh_amqp.sasl import ANONYMOUS_USER
+from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.link_routing.rewriting import told_client
+from waymesh_router.core.link_routing.route_candidates import ClientLink
 from waymesh_router.core.links.mesh_links import to_router
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
-    from waymesh_router.core.model import RouterConnection
+    from waymesh_router.core.model import RouterConnection, RouterLink
 
 GLOBAL = "global"
 """Capability of a source: the subscription does not belong to a client."""
 SHARED = "shared"
 """Capability of a source: several links share a subscription. Containers use its name up to the first bar."""
+BY_USER = "user"
+"""Value of `durableNames`: the names of durable links contain the client's user."""
+UNKNOWN_USER = "durableNames is user, but the router that the client is connected to does not say who the user is"
+_RESERVED = {ord(character): f"%{ord(character):02X}" for character in "%:/|"}
 
 
-def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: Attach, router_id: str) -> str:
-    """The name on connection `upstream` of a link that `conn` attached. Spec: 2.6.1.
+def upstream_name(
+    conn: RouterConnection, upstream: RouterConnection, attach: Attach, router_id: str, client: ClientLink | None
+) -> str:
+    """The name on connection `upstream` of a link that `conn` attached. Spec: 2.6.1. Raises Refusal.
 
-    The first router adds the client's container-id and its tenant. The last router adds its own id if other routers
-    share its container-id. All other routers keep the name unless another link uses it.
+    The first router adds the client's container-id and its tenant. The last router adds the user, if it is to, and its
+    own id if other routers share its container-id. All other routers keep the name unless another link uses it.
+    `client`: see `client_link`.
     """
-    name = attach.name
-    if not to_router(conn):
-        name = client_name(name, "" if conn.remote is None else conn.remote.container_id, attach)
-        if conn.tenant:
-            name = f"{conn.tenant}/{name}"
-    if not to_router(upstream) and upstream.settings.container_id != router_id:
-        name = router_name(name, router_id, attach)
+    name = _named_by_client(conn, attach) if client is None else client.name
+    if not to_router(upstream):
+        if upstream.durable_names == BY_USER:
+            name = user_name(name, attach, client)
+        if upstream.settings.container_id != router_id:
+            name = router_name(name, router_id, attach)
     is_sender = not attach.role
-    holder = upstream.names.get((name, is_sender))
+    holder: RouterLink | None = upstream.names.get((name, is_sender))  # type: ignore[assignment]
     if holder is None:
         return name
     shared = _is(attach, SHARED)
-    if _lasting(attach) and not shared:
+    if _lasting(attach) and not shared and not (is_router(upstream) and _of_another_user(holder, client)):
         holder.detach_with(None, False)  # the client reconnected before its old connection timed out
         if (name, is_sender) not in upstream.names:
             return name
@@ -48,6 +60,60 @@ def upstream_name(conn: RouterConnection, upstream: RouterConnection, attach: At
     while (f"{head}{number}", is_sender) in upstream.names:
         number += 1
     return f"{head}{number}"
+
+
+def is_router(conn: RouterConnection) -> bool:
+    """Whether the peer is a router of the mesh, also an edge router of this one: it may name links again."""
+    return to_router(conn) or conn.edge_router is not None
+
+
+def client_link(conn: RouterConnection, attach: Attach) -> ClientLink | None:
+    """Whose terminus a link uses that `conn` attached, if the terminus can outlive it and belongs to one user.
+
+    None for other links, and if the router before does not say who the user is.
+    """
+    if not _of_one_user(attach):
+        return None
+    if to_router(conn):
+        return told_client(attach)
+    owner = _user_of(conn)
+    if conn.edge_router is not None:  # its word counts only among its own clients
+        told = told_client(attach)
+        if told is None:
+            return None
+        owner = f"{owner}/{told.owner}" if owner or told.owner else ""
+    return ClientLink(owner, _named_by_client(conn, attach))
+
+
+def user_name(name: str, attach: Attach, client: ClientLink | None) -> str:
+    """The link name with the user added, which a colon ends: no other user can have it. Raises Refusal.
+
+    A name without a user, such as that of a shared subscription, has no colon, or begins with one.
+    """
+    if client is None and _of_one_user(attach):
+        raise Refusal(NOT_ALLOWED, UNKNOWN_USER)
+    if client is not None and client.owner:
+        return f"{client.owner}:{name}"
+    return f":{name}" if ":" in name else name
+
+
+def _user_of(conn: RouterConnection) -> str:
+    """The authenticated user of a client, without the characters that have a meaning in names; "" for none."""
+    return "" if conn.user in (None, ANONYMOUS_USER) else str(conn.user).translate(_RESERVED)
+
+
+def _of_another_user(holder: RouterLink, client: ClientLink | None) -> bool:
+    """Whether a link toward a container is known to belong to another user than this client."""
+    route = None if client is None else holder.route
+    return client is not None and route is not None and route.owner not in (None, client.owner)
+
+
+def _named_by_client(conn: RouterConnection, attach: Attach) -> str:
+    """The name of the link that `conn` attached, distinguished from those of other clients and tenants."""
+    if to_router(conn):
+        return attach.name
+    name = client_name(attach.name, "" if conn.remote is None else conn.remote.container_id, attach)
+    return f"{conn.tenant}/{name}" if conn.tenant else name
 
 
 def client_name(name: str, container: str, attach: Attach) -> str:
@@ -80,3 +146,15 @@ def _lasting(attach: Attach) -> bool:
     """Whether the container keeps the subscription while the receiver is away. Spec: 3.5.3."""
     source = attach.source
     return attach.role and (source is None or bool(source.durable) or source.expiry_policy == "never")
+
+
+def _of_one_user(attach: Attach) -> bool:
+    """Whether the container may keep the terminus of the link, for one user only."""
+    if _is(attach, GLOBAL) or _is(attach, SHARED):
+        return False
+    terminus = attach.remote_terminus
+    if terminus is None:
+        return attach.role  # the lookup of a subscription
+    if terminus.kind not in ("source", "target"):
+        return False
+    return bool(terminus.durable or terminus.timeout) or str(terminus.expiry_policy) == "never"

@@ -14,8 +14,11 @@ from waymesh_amqp.codec_values import Raw, Symbol
 from waymesh_amqp.performatives import Attach
 from waymesh_router.core.addresses.keys import MANAGEMENT, bare_address
 from waymesh_router.core.forwarding.annotations import encoded_map, split_map
+from waymesh_router.core.link_routing.route_candidates import ClientLink
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from waymesh_amqp.performatives import Terminus
     from waymesh_router.core.link_routing.routes import LinkRoute
 
@@ -30,6 +33,10 @@ _OWN = ("_local/", "_topo/", "_edge/")
 
 ROUTE_ADDRESS = Symbol("x-opt-waymesh.route-address")
 """Link property between routers: the address that routes an attach without an address."""
+CLIENT_LINK = Symbol("x-opt-waymesh.client-link")
+"""Link property between routers: whose terminus the link uses, as a list of the fields of ClientLink."""
+_BETWEEN_ROUTERS = (ROUTE_ADDRESS, CLIENT_LINK)
+_PREFIX = b"x-opt-waymesh."
 
 
 def route_address(attach: Attach) -> str | None:
@@ -67,6 +74,15 @@ def added_routing_address(attach: Attach) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def told_client(attach: Attach) -> ClientLink | None:
+    """Whose terminus the link uses, as the previous router says; None if it does not."""
+    told = attach.properties.get(CLIENT_LINK) if isinstance(attach.properties, dict) else None
+    if not isinstance(told, list) or len(told) != 2 or not all(isinstance(text, str) for text in told):
+        return None
+    owner, name = told
+    return None if ":" in owner or "|" in owner else ClientLink(owner, name)
+
+
 def is_temporary(attach: Attach) -> bool:
     """Whether a container created the node of the terminus. The node may be removed, or not known here yet."""
     terminus = attach.remote_terminus
@@ -81,8 +97,14 @@ def outlives_connection(attach: Attach) -> bool:
     return bool(terminus.timeout) or str(terminus.expiry_policy) in ("connection-close", "never")
 
 
-def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, routing_address: str | None) -> Attach:
-    """The attach to the next hop. `routing_address`: to add, toward a router, if the attach has none."""
+def upstream_attach(
+    attach: Attach,
+    name: str,
+    entity: LinkRoute | None,
+    routing_address: str | None,
+    client: ClientLink | None = None,
+) -> Attach:
+    """The attach to the next hop. Toward a router: `routing_address`, to add if the attach has none, and `client`."""
     source, target = attach.source, attach.target
     if entity is not None and (entity.adds or entity.removes):
         if attach.role:
@@ -90,18 +112,21 @@ def upstream_attach(attach: Attach, name: str, entity: LinkRoute | None, routing
         else:
             target = _readdressed(target, entity.removes, entity.adds)
     upstream = _copy(attach, name, source, target)
-    if routing_address is not None or added_routing_address(attach) is not None:
-        upstream.properties = _properties_with(attach, routing_address)
+    told: dict[Symbol, object] = {} if routing_address is None else {ROUTE_ADDRESS: routing_address}
+    if client is not None:
+        told[CLIENT_LINK] = [client.owner, client.name]
+    given = attach.properties if isinstance(attach.properties, dict) else {}
+    if told or any(key in given for key in _BETWEEN_ROUTERS):
+        upstream.properties = _properties_with(attach, told)
     return upstream
 
 
-def _properties_with(attach: Attach, routing_address: str | None) -> Raw | None:
-    """The link properties, with or without the routing address for the next router. Other properties stay as bytes."""
+def _properties_with(attach: Attach, told: Mapping[Symbol, object]) -> Raw | None:
+    """The link properties, with these for the next router and no others of routers. Other properties stay as bytes."""
     given = attach.raw.get("properties")
-    others, count, found, _ = (b"", 0, [], 0) if given is None else split_map(bytes(given), 0, ROUTE_ADDRESS.encode())
-    pairs = [pair for pair in found if decode_value(pair, 0, len(pair), 0)[0] != ROUTE_ADDRESS]  # longer names
-    if routing_address is not None:
-        pairs.append(encode(ROUTE_ADDRESS) + encode(routing_address))
+    others, count, found, _ = (b"", 0, [], 0) if given is None else split_map(bytes(given), 0, _PREFIX)
+    pairs = [pair for pair in found if decode_value(pair, 0, len(pair), 0)[0] not in _BETWEEN_ROUTERS]
+    pairs += [encode(key) + encode(value) for key, value in told.items()]
     count += len(pairs)
     return Raw(encoded_map(others + b"".join(pairs), count)) if count else None
 

@@ -10,6 +10,19 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection, RouterLink
 
 
+@dataclass(frozen=True, slots=True)
+class ClientLink:
+    """Whose terminus a link uses, if the container may keep it.
+
+    `owner`: the user, with characters that have a meaning in names escaped; at an edge router, `<user of the edge
+    router>/<user>`; "" for an anonymous one. `name`: of the link, with the client's container-id, but without what
+    later routers add.
+    """
+
+    owner: str
+    name: str
+
+
 @dataclass(slots=True)
 class UpstreamLink:
     """State of the link that leads toward the container."""
@@ -19,6 +32,7 @@ class UpstreamLink:
     dynamic: bool  # requests a dynamic node
     made: str = ""  # address of the dynamic node
     taken: dict[Any, Any] | None = None  # filters of the source that this router applies itself
+    owner: str | None = None  # of its terminus, see ClientLink; None: the terminus ends with it, or it is unknown
 
 
 @dataclass(slots=True)
