@@ -49,6 +49,14 @@ _ADAPTORS = ("tcpListener", "tcpConnector", "httpListener", "httpConnector")
 """Types of the adaptors of Qpid Dispatch, which carry TCP and HTTP through a mesh."""
 
 
+def is_type(name: str, short: str) -> bool:
+    """Whether `name`, in any form that `entity_type` takes, means the entity type `short`."""
+    try:
+        return entity_type(name).name == short
+    except SchemaError:
+        return False
+
+
 def entity_type(name: str) -> EntityType:
     """The entity type of a short or long name, an alias, or any of these written with hyphens.
 

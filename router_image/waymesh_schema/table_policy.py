@@ -281,6 +281,13 @@ USER_GROUP = configuration(
         NAMES,
         "Patterns of addresses that the users may send to, as in sourcePattern; not together with targets.",
     ),
+    setting(
+        "linkRoutePattern",
+        NAMES,
+        "Patterns of the link routes that containers and edge routers may create to themselves with "
+        "allowDynamicLinkRoutes: these, and those that match fewer addresses. Absent: all, except # alone. "
+        "An extension of Waymesh.",
+    ),
     configurable=False,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import proton
 import pytest
@@ -194,6 +195,66 @@ def test_a_link_route_to_a_container_at_the_edge(mesh: Mesh, edge: RawEdge) -> N
         assert message.message_annotations is None
         edge.accept(arrived, PASSED_DOWN)
         assert sent.outcome() == "accepted"
+
+
+def ask(edge: RawEdge, operation: str, kind: str, body: dict[str, Any], to: str | None = None, **ids: str) -> int:
+    """Send a management request, to another router if `to` is given; the status of the reply."""
+    request = Message(
+        to=to,
+        reply_to=edge.reply_to("replies"),
+        correlation_id="1",
+        application_properties={"operation": operation, "type": kind, **ids},
+        body=body,
+    )
+    edge.send("management" if to is None else "up", request)
+    ((_, reply, _),) = edge.on("replies")
+    return int((reply.application_properties or {})["statusCode"])
+
+
+@pytest.mark.parametrize("to", [None, "_topo/0/A/$management", "_topo/0/B/$management"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("listener", {"name": "taken", "host": "127.0.0.1", "port": "0"}),
+        ("address", {"name": "taken", "prefix": "taken"}),
+        ("router.config.linkRoute", {"name": "taken", "prefix": "taken", "direction": "in", "containerId": "x"}),
+    ],
+)
+def test_an_edge_creates_no_entities(
+    mesh: Mesh, edge: RawEdge, kind: str, body: dict[str, Any], to: str | None
+) -> None:
+    assert ask(edge, "CREATE", kind, body, to) == 403
+    with ManagementClient(mesh["B" if to and "B" in to else "A"].url) as client:
+        assert "taken" not in [row["name"] for row in client.query(kind)]
+
+
+def test_an_edge_may_read(edge: RawEdge) -> None:
+    assert ask(edge, "QUERY", "org.amqp.management", {"attributeNames": []}, entityType="router") == 200
+    assert ask(edge, "READ", "org.amqp.management", {}, "_topo/0/B/$management", name="self") == 200
+
+
+@pytest.mark.parametrize("pattern", ["#", "/#", "#.#"])
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_an_edge_gets_no_link_route_for_everything(edge: RawEdge, pattern: str, direction: str) -> None:
+    assert ask(edge, "CREATE", PROXY, {"pattern": pattern, "direction": direction}) == 403
+
+
+def test_an_edge_deletes_its_own_link_routes_only(edge: RawEdge, port: int) -> None:
+    name, pattern = fresh("own"), f"{fresh('lr')}/#"
+    assert ask(edge, "CREATE", PROXY, {"name": name, "pattern": pattern, "direction": "in"}) == 201
+    with RawEdge(port, fresh("edge").replace(".", "-")) as other:
+        assert ask(other.activate(), "DELETE", PROXY, {}, name=name) == 403
+    assert ask(edge, "DELETE", PROXY, {}, name=name) == 204
+
+
+def test_an_edge_gets_no_messages_for_other_clients(mesh: Mesh, edge: RawEdge) -> None:
+    with Client(mesh["A"].url) as client:
+        replies = str(client.receiver(None, dynamic=True).link.remote_source.address)
+        edge.receiver("stolen", replies)
+        edge.wait(lambda: "stolen" in edge.detached)
+    error = edge.detached["stolen"].error
+    assert error is not None
+    assert error.condition == "amqp:not-allowed"
 
 
 def test_the_lookup_of_an_address_that_is_not_routed(edge: RawEdge) -> None:

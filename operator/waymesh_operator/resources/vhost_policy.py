@@ -23,6 +23,7 @@ _LISTS = {
     "targets": "targets",
     "sourcePatterns": "sourcePattern",
     "targetPatterns": "targetPattern",
+    "linkRoutePatterns": "linkRoutePattern",
 }
 """Lists of a group: the name of the field, and that of the router's setting."""
 

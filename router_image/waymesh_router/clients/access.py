@@ -5,7 +5,7 @@ Dispatch book 3.6 "Policy". Connectors and other routers, also edge routers, are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
@@ -30,7 +30,14 @@ from waymesh_router.events.event import MAX_CHARACTERS, Event, ModuleLog, about,
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request, named_by_client
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules
-from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest
+from waymesh_router.policy.links import (
+    ANONYMOUS,
+    DYNAMIC,
+    RECEIVER,
+    SENDER,
+    LinkRequest,
+    may_create_link_route,
+)
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.events import LogEvent
 from waymesh_schema.rates import parse_rate
@@ -260,8 +267,22 @@ class _ConnectionAccess:
     def limits_management(self) -> bool:
         return self._rights.limits(self._conn)
 
-    def may_create_link_routes(self) -> bool:
-        return self._allows("allow_dynamic_link_routes")
+    def may_create_link_route(self, pattern: str) -> bool:
+        if self._enforcement.unlimited(self._client):
+            return True
+        rules = self._enforcement.rules_of(self._client)
+        return rules is not None and may_create_link_route(rules.group, pattern)
+
+    def may_route_all(self) -> bool:
+        return self._has_explicit(lambda rules: "#" in rules.group.link_route_patterns)
+
+    def may_receive_reserved(self, text: str) -> bool:
+        return self._has_explicit(lambda rules: all(map(rules.sources.names_reserved, forms_of(text) or ("",))))
+
+    def _has_explicit(self, right: Callable[[LinkRules], bool]) -> bool:
+        """Whether the group of the client gives it a right by name. Without policy, nobody has one."""
+        rules = None if self._enforcement.unlimited(self._client) else self._enforcement.rules_of(self._client)
+        return rules is not None and right(rules)
 
     def may_have_replies_at(self, text: str) -> bool:
         if self._enforcement.unlimited(self._client):

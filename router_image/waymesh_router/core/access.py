@@ -32,8 +32,14 @@ class Access(Protocol):
     def limits_management(self) -> bool:
         """Whether policy limits the client's right to management below that of its listener."""
 
-    def may_create_link_routes(self) -> bool:
-        """Whether the client may create link routes to itself."""
+    def may_create_link_route(self, pattern: str) -> bool:
+        """Whether the client may create a link route with this pattern to itself."""
+
+    def may_route_all(self) -> bool:
+        """Whether the client has an explicit right to a link route for all addresses (`#`)."""
+
+    def may_receive_reserved(self, text: str) -> bool:
+        """Whether the client has an explicit right to receive from an address that is reserved for routers."""
 
     def may_have_replies_at(self, text: str) -> bool:
         """Whether the router may send replies to management requests of the client to an address."""
@@ -64,7 +70,13 @@ class ClosedAccess:
     def limits_management(self) -> bool:
         return False
 
-    def may_create_link_routes(self) -> bool:
+    def may_create_link_route(self, pattern: str) -> bool:
+        return False
+
+    def may_route_all(self) -> bool:
+        return False
+
+    def may_receive_reserved(self, text: str) -> bool:
         return False
 
     def may_have_replies_at(self, text: str) -> bool:

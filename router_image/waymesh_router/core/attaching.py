@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_amqp.codec_encode import encode
 from waymesh_amqp.codec_values import Symbol
@@ -20,9 +20,12 @@ from waymesh_amqp.errors import (
 )
 from waymesh_amqp.outcomes import rejected
 from waymesh_amqp.performatives import Attach, ErrorInfo, Open, Terminus
-from waymesh_router.core.addresses.keys import bare_address, names_management
+from waymesh_router.core.addresses.keys import bare_address, names_management, of_routers
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.link_kinds import CONTROL, DATA, ENDPOINT, READ_MANAGEMENT
+
+if TYPE_CHECKING:
+    from waymesh_router.core.access import Access
 
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
@@ -194,6 +197,20 @@ def check_management(attach: Attach, right: int) -> None:
     address = terminus.address if terminus is not None else None
     if isinstance(address, str) and names_management(address):
         raise Refusal(UNAUTHORIZED_ACCESS, NO_MANAGEMENT)
+
+
+def check_reserved_source(attach: Attach, access: Access | None) -> None:
+    """Refuse a receiver of an edge router or a container from an address that is reserved for routers: messages there
+    are for one client, such as replies, or for routers. Raises Refusal.
+
+    An edge router gets messages to `_edge/<id>/...` on a link of its own.
+    """
+    source = attach.source if attach.role else None
+    text = None if source is None or source.dynamic else source.address
+    if not isinstance(text, str) or not of_routers(bare_address(text)):
+        return
+    if access is None or not access.may_receive_reserved(text):
+        raise Refusal(NOT_ALLOWED, f"{text} is reserved for routers: this peer may not receive from it")
 
 
 def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:

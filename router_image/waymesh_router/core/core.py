@@ -15,7 +15,7 @@ from waymesh_router.core.addresses.remote_routers import RemoteRouters
 from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.attaching import Refusal, Rng
 from waymesh_router.core.containers.autolinks import AutoLinks
-from waymesh_router.core.containers.registry import Containers
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER, Containers
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
@@ -244,6 +244,8 @@ class Core(Handler):
         between_routers = conn.role == INTER_ROUTER
         if conn.management != WRITE_MANAGEMENT and not between_routers:
             attaching.check_management(attach, conn.management)
+        if conn.edge_router is not None or conn.role == ROUTE_CONTAINER:
+            attaching.check_reserved_source(attach, conn.access)
         if conn.access is not None:
             conn.access.attach(lk, attach)
         if conn.multi_tenant:

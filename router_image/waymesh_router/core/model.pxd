@@ -19,6 +19,7 @@ cdef class RouterConnection(Connection):
     cdef public str route_address
     cdef public str durable_names
     cdef public int management
+    cdef public bint creates_link_routes
     cdef public bint multi_tenant
     cdef public str tenant
     cdef public bint management_files

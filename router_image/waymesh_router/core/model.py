@@ -51,6 +51,7 @@ class RouterConnection(Connection):
         self.route_address = ""  # routing address for a client's attaches without an address; "" for none
         self.durable_names = ""  # of a container: how durable links are named there, user or container; "": not set
         self.management = NO_MANAGEMENT  # the peer's right to management
+        self.creates_link_routes = False  # to itself, although it may only read
         self.multi_tenant = False  # its addresses are those of a tenant
         self.tenant = ""  # the name of the tenant, known since the open
         self.management_files = False  # its management requests may refer to files on the router's machine

@@ -128,7 +128,8 @@ class Agent:
 
     def for_reader(self, connection: str) -> Agent:
         """An agent for a client that may only read, with this connection ("" at another router)."""
-        return Agent(adapters_for_reader(self.adapters, connection), log=self._log, recent_log=self._recent_log)
+        adapters = adapters_for_reader(self.adapters, connection)
+        return Agent(adapters, log=self._log, recent_log=self._recent_log, changed=self._changed)
 
     def continue_query(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; returns the reply, or None if there is more to read."""
@@ -175,8 +176,7 @@ class Agent:
             raise not_implemented(f"{kind.name}: this router has no entities of this type")
         if attributes.get("identity") is not None:
             raise bad_request("'identity' is assigned by the router and cannot be set")
-        plain = {name: value for name, value in attributes.items() if name != "identity"}
-        values = validate_create(kind, plain)
+        values = validate_create(kind, {name: value for name, value in attributes.items() if name != "identity"})
         if not host_values:
             refuse_host_values(kind, values)
         if "connectionId" in kind.attributes:

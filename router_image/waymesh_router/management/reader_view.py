@@ -11,18 +11,47 @@ from typing import Any
 from waymesh_router.core.addresses.keys import LOCAL
 from waymesh_router.core.attaching import TEMPORARY_NODE
 from waymesh_router.management.adapters import Attributes, EntityAdapter
+from waymesh_router.management.errors import forbidden
 
 FOR_READER = "waymeshForReader"
 """Property of a request that a router passes on to another one for a client that may only read."""
+LINK_ROUTE = "router.connection.linkRoute"
 HIDDEN = f"{LOCAL}{TEMPORARY_NODE}*******"
 _NAMES = ("identity", "name", "key", "owningAddr")
 _OWNER = "connectionId"
 
 
 def adapters_for_reader(adapters: Mapping[str, EntityAdapter], connection: str) -> dict[str, EntityAdapter]:
-    """The adapters for a client with this connection, whose own reply addresses it sees at its links; "" for none."""
+    """The adapters for a client with this connection, whose own reply addresses it sees at its links; "" for none.
+
+    Its requests only read, except that edge routers and containers create and delete link routes to themselves.
+    """
     hiding = (name for name in ("router.address", "router.link") if name in adapters)
-    return {**adapters, **{name: _HidesReplies(adapters[name], connection) for name in hiding}}
+    found = {**adapters, **{name: _HidesReplies(adapters[name], connection) for name in hiding}}
+    if LINK_ROUTE in adapters:
+        found[LINK_ROUTE] = _OwnLinkRoutes(adapters[LINK_ROUTE], connection)
+    return found
+
+
+class _OwnLinkRoutes(EntityAdapter):
+    """Deletes no link routes of other connections."""
+
+    def __init__(self, all_: EntityAdapter, connection: str) -> None:
+        super().__init__(all_.entity_type)
+        self._all = all_
+        self._connection = connection
+
+    def rows(self, now: float) -> Iterable[Attributes]:
+        return self._all.rows(now)
+
+    def create(self, attributes: Attributes) -> str:
+        return self._all.create(attributes)
+
+    def delete(self, identity: str) -> None:
+        row = self._all.find("identity", identity, 0.0)
+        if row is not None and row.get(_OWNER) != self._connection:
+            raise forbidden("it belongs to another connection")
+        self._all.delete(identity)
 
 
 class _HidesReplies(EntityAdapter):

@@ -46,7 +46,7 @@ class Request:
     """The fields of a request that all operations have. `count`: None means all.
 
     `host_values`: the request may name files and environment variables of the router's machine. `connection`: identity
-    of the connection that it arrived on, None for a request of this router itself.
+    of the connection that it arrived on, None for a request of this router itself. `to`: the address of the message.
     """
 
     operation: str
@@ -60,6 +60,7 @@ class Request:
     body: Mapping[str, Any]
     host_values: bool = False
     connection: str | None = None
+    to: str | None = None
 
     @property
     def ids(self) -> dict[str, str]:

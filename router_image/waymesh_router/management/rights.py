@@ -16,8 +16,9 @@ from waymesh_router.core.link_kinds import ENDPOINT, MANAGEMENT_RIGHTS, READ_MAN
 from waymesh_router.events import event as events
 from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.management.errors import bad_request, forbidden
-from waymesh_router.management.reader_view import FOR_READER
+from waymesh_router.management.reader_view import FOR_READER, LINK_ROUTE
 from waymesh_router.management.request import READ_OPERATIONS, TENANT_OPERATIONS, Request
+from waymesh_schema.entities import is_type
 from waymesh_schema.events import LogEvent
 from waymesh_schema.model import camel_case
 
@@ -50,12 +51,14 @@ class Rights:
             self._check_admin_status(request, conn)
             self._log_forwarding(request, link)
             return
-        if conn.management == READ_MANAGEMENT and request.operation in self._readable(conn, link):
+        if conn.management == READ_MANAGEMENT and request.operation in self._readable(request, link):
+            return
+        if self._is_for_own_link_route(request, link):
             return
         operation = request.operation[:_MAX_CHARACTERS]
         where = "connector" if conn.settings.client else "listener"
         text = f"{operation} is not allowed: {_limit(conn, where)}"
-        about = f"type={request.type!r} {request.ids or ''} of {self.other_router(link) or 'this router'}"
+        about = f"type={request.type!r} {request.ids or ''} of {self.other_router(link, request) or 'this router'}"
         self._log(
             "warning",
             f"request refused: user={conn.user} host={conn.peer.host} {where}={conn.origin} operation={operation!r} "
@@ -80,15 +83,27 @@ class Rights:
         self._report("reply-to", UNAUTHORIZED_ACCESS, text, conn)
         return False
 
-    def _readable(self, conn: RouterConnection, link: RouterLink) -> Set[str]:
+    def _readable(self, request: Request, link: RouterLink) -> Set[str]:
         """Operations of read-only clients. Tenants cannot read the log or send requests to other routers."""
-        if not conn.multi_tenant:
+        if not link.connection.multi_tenant:
             return READ_OPERATIONS
-        return TENANT_OPERATIONS if self.other_router(link) is None else frozenset()
+        return TENANT_OPERATIONS if self.other_router(link, request) is None else frozenset()
+
+    def _is_for_own_link_route(self, request: Request, link: RouterLink) -> bool:
+        """Whether an edge router or a container creates or deletes a link route to itself.
+
+        The agent for readers deletes no others.
+        """
+        conn: RouterConnection = link.connection
+        if not conn.creates_link_routes or conn.management != READ_MANAGEMENT:
+            return False
+        if request.operation not in ("CREATE", "DELETE") or self.other_router(link, request) is not None:
+            return False
+        return request.type is not None and is_type(request.type, LINK_ROUTE)
 
     def _log_forwarding(self, request: Request, link: RouterLink) -> None:
         """Log a change requested from another router, which only knows the router that the request came from."""
-        to = self.other_router(link)
+        to = self.other_router(link, request)
         if to is None or request.operation in READ_OPERATIONS:
             return
         conn: RouterConnection = link.connection
@@ -110,12 +125,15 @@ class Rights:
         self._report(request.operation, UNAUTHORIZED_ACCESS, text, conn)
         raise forbidden(text)
 
-    def other_router(self, link: RouterLink) -> str | None:
-        """Address of the other router that the requests of a link are for; None if they are for this router.
+    def other_router(self, link: RouterLink, request: Request) -> str | None:
+        """Address of the other router that a request of a link is for; None if it is for this router.
 
-        Only the address of the attach counts, never annotations of a message.
+        Only the address of the attach counts, never annotations of a message, except for the requests of an edge
+        router: all of them come on one link without an address.
         """
         asked = None if link.annotations is None else link.annotations.to
+        if link.connection.edge_router is not None and asked is None:
+            asked = request.to
         return None if asked is None or own_management(asked, self._router_id) else str(asked)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.message import Message, encode_message
+from waymesh_router.core.forwarding.annotations import TO
 from waymesh_router.core.link_kinds import ENDPOINT, READ_MANAGEMENT
 from waymesh_router.core.portions import COST_A_TURN
 from waymesh_router.core.tenants import reply_in_space
@@ -105,9 +107,9 @@ class ManagementService:
     def _refuse_or_forward(self, message: Message, link: RouterLink) -> bool:
         """Refuse a request that the client may not send, or forward it to another router. False: answer it here."""
         try:
-            request = read_request(message)
+            request = replace(read_request(message), to=_address_of(message))
             self._rights.check(request, link)
-            other = self._rights.other_router(link)
+            other = self._rights.other_router(link, request)
             if other is None:
                 return False
             if message.reply_to and not self._send(other, reencoded(message, request, other, link)):
@@ -140,6 +142,12 @@ class ManagementService:
             return
         if not self._send(reply.to, encode_message(reply)):
             self._log("info", f"no receiver for the reply at {reply.to}", _failed_of(link))
+
+
+def _address_of(message: Message) -> str | None:
+    """The address of a message, as routers read it: from the annotation of another router, else from its properties."""
+    to = (message.message_annotations or {}).get(TO)
+    return to if isinstance(to, str) else message.to
 
 
 def _failed_of(link: RouterLink | None, **detail: int) -> Event | None:

@@ -35,6 +35,7 @@ def given_rules(
         targets=targets,
         source_patterns=(),
         target_patterns=(),
+        link_route_patterns=(),
     )
     return LinkRules(own, _allowed(sources, tree), _allowed(targets, tree))
 

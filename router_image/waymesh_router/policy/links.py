@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, sources_of, targets_of
 from waymesh_router.policy.names import AllowedAddresses
 from waymesh_router.policy.settings import Group, Policy
+from waymesh_schema.address_match import covers
 
 SENDER, RECEIVER, DYNAMIC, ANONYMOUS = "senders", "receivers", "dynamic_sources", "anonymous_senders"
 """What is denied: attributes of `Denials`."""
@@ -79,3 +80,11 @@ def decide_link(rules: LinkRules, request: LinkRequest, senders: int, receivers:
     if request.other_management and not group.allow_admin_status_update:
         return LinkDenied(UNAUTHORIZED, "allowAdminStatusUpdate is no: another router could not check that", kind)
     return None
+
+
+def may_create_link_route(group: Group, pattern: str) -> bool:
+    """Whether a container or an edge router of the group may create a link route with this pattern to itself."""
+    if not group.allow_dynamic_link_routes:
+        return False
+    patterns = group.link_route_patterns
+    return not patterns or any(covers(allowed, pattern) for allowed in patterns)

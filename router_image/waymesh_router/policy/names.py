@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+RESERVED = ("_local/", "_topo/", "_edge/", "_local.", "_topo.", "_edge.", "$management")
+"""Beginnings of the addresses that are reserved for routers, in addresses and in patterns."""
 _USER = re.compile(r"\$\{user\}|\{user\}")
 
 
@@ -48,6 +50,15 @@ class AllowedAddresses:
                     self._patterns.add(pattern, pattern)
                 except KeyError:  # equal words with another delimiter: the same rule
                     continue
+
+    def names_reserved(self, address: str) -> bool:
+        """Whether a rule that itself names an address reserved for routers allows this one: `*` and `#` do not."""
+        if address in self._exact:
+            return True
+        if any(prefix.startswith(RESERVED) and address.startswith(prefix) for prefix in self._prefixes):
+            return True
+        pattern = None if self._patterns is None else self._patterns.match(address)
+        return pattern is not None and pattern.startswith(RESERVED)
 
     def allow(self, address: str) -> bool:
         if address in self._exact or address.startswith(self._prefixes):

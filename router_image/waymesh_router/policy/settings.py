@@ -55,6 +55,7 @@ class Group:
     targets: tuple[str, ...]
     source_patterns: tuple[str, ...]
     target_patterns: tuple[str, ...]
+    link_route_patterns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def _group(name: str, values: Mapping[str, Any], resolve: Resolve) -> Group:
         targets=names(values["targets"]),
         source_patterns=names(values["sourcePattern"]),
         target_patterns=names(values["targetPattern"]),
+        link_route_patterns=names(values["linkRoutePattern"]),
     )
 
 

@@ -24,7 +24,9 @@ def test_a_closed_connection_attaches_nothing() -> None:
 def test_a_closed_connection_has_no_right_and_no_dry_run_carries_out_its_requests() -> None:
     CLOSED.closed()
     assert not CLOSED.may_update_admin_status()
-    assert not CLOSED.may_create_link_routes()
+    assert not CLOSED.may_create_link_route("a.#")
+    assert not CLOSED.may_route_all()
+    assert not CLOSED.may_receive_reserved("_local/box")
     assert not CLOSED.limits_management()
     assert not CLOSED.only_would_deny("READ")
 

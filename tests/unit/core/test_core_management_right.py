@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.kit.pump import core_hub, core_of
 from waymesh_amqp.performatives import Open
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ConnectionState
+from waymesh_amqp.types import Symbol
 from waymesh_router.connections.transports import new_connection
 from waymesh_router.core.core import Core
 from waymesh_router.core.link_kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
@@ -16,7 +19,7 @@ from waymesh_router.peers.peer import Peer
 
 
 def opened(
-    host: str, user: str | None = None, mechanism: str | None = None, **attributes: object
+    host: str, user: str | None = None, mechanism: str | None = None, *, properties: Any = None, **attributes: object
 ) -> RouterConnection:
     core: Core = core_of(core_hub())
     conn = new_connection(ConnectionSettings("R"), {"name": "clients", **attributes}, Peer(host), core)
@@ -24,7 +27,7 @@ def opened(
     if "management" not in attributes:
         assert conn.management == UNDECIDED_MANAGEMENT
     conn.state = ConnectionState.OPEN_RCVD
-    core.on_open(conn, Open("client"))
+    core.on_open(conn, Open("client", properties=properties))
     return conn
 
 
@@ -53,3 +56,13 @@ def test_what_the_listener_says_holds() -> None:
     assert opened("127.0.0.1:1", "ann", "PLAIN", management="none").management == NO_MANAGEMENT
     assert opened("127.0.0.1:1", "ann", "PLAIN", management="read").management == READ_MANAGEMENT
     assert opened("10.0.0.1:1", management="write").management == WRITE_MANAGEMENT
+
+
+@pytest.mark.parametrize("role", ["edge", "route-container"])
+@pytest.mark.parametrize(("mechanism", "creates"), [("EXTERNAL", True), (None, False)])
+def test_edge_routers_and_containers_only_create_link_routes(role: str, mechanism: str | None, creates: bool) -> None:
+    user = None if mechanism is None else "shop"
+    conn = opened("10.0.0.1:1", user, mechanism, properties={Symbol("qd.annotations-version"): 1}, role=role)
+    assert (conn.management, conn.creates_link_routes) == (READ_MANAGEMENT, creates)
+    written = opened("10.0.0.1:1", user, mechanism, role=role, management="write")
+    assert (written.management, written.creates_link_routes) == (WRITE_MANAGEMENT, False)

@@ -70,6 +70,8 @@ class Desk:
             peer=SimpleNamespace(host="10.0.0.1:5"),
             settings=SimpleNamespace(client=False),
             access=access,
+            edge_router=None,
+            creates_link_routes=False,
         )
         link: Any = SimpleNamespace(connection=connection, kind=kind, annotations=SimpleNamespace(to=to))
         self.service.on_request(data, link)

@@ -32,7 +32,7 @@ CONTAINER = {"containerId": "c", "address": "a", "direction": "in"}
 ROUTE = {"containerId": "c", "direction": "both", "prefix": "p"}
 HOST = {"host": "h", "port": 1}
 VHOST = {"hostname": "h"}
-LISTS = ("users", "remoteHosts", "sources", "targets", "sourcePatterns", "targetPatterns")
+LISTS = ("users", "remoteHosts", "sources", "targets", "sourcePatterns", "targetPatterns", "linkRoutePatterns")
 SPECS: list[tuple[str, Mapping[str, Any]]] = [
     ("Address", {"prefix": "{}"}),
     ("Address", {"pattern": "{}"}),

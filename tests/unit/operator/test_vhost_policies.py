@@ -165,7 +165,11 @@ def test_a_vhost_is_taken_by_the_table_and_then_does_not_differ(policy: VhostPol
 
 def test_each_setting_of_the_table_is_a_field_of_the_resource() -> None:
     fields = CRDS["VhostPolicy"].schema["properties"]["spec"]["properties"]
-    renamed = {"sourcePattern": "sourcePatterns", "targetPattern": "targetPatterns"}
+    renamed = {
+        "sourcePattern": "sourcePatterns",
+        "targetPattern": "targetPatterns",
+        "linkRoutePattern": "linkRoutePatterns",
+    }
     for kind, there in ((VHOST, fields), ("vhostUserGroupSettings", fields["groups"]["items"]["properties"])):
         for name, setting in entity_type(kind).attributes.items():
             if setting.create and not setting.deprecated and name not in {"name", "identity", "type"}:

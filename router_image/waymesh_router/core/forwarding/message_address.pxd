@@ -27,6 +27,7 @@ cdef class MessageAddress:
     cdef Address address_of(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer)
     cdef bint denies(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef bint forbids(self, RouterLink lk, str text) except -1
+    cdef Address checking_agent(self, RouterLink lk)
     cdef str space_address(self, RouterLink lk, str text)
     cdef Annotations annotations_in_space(self, RouterLink lk, Annotations annotations)
     cdef Address address_by_to(self, RouterLink lk, Annotations annotations, IncomingTransfer transfer, Py_ssize_t at)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import DecodeError
-from waymesh_router.core.addresses.keys import names_management, own_management
+from waymesh_router.core.addresses.keys import OWN_MANAGEMENT, names_management, own_management
 from waymesh_router.core.addresses.table import AddressTable
 from waymesh_router.core.forwarding.annotations import (
     Annotations,
@@ -113,7 +113,7 @@ class MessageAddress:
                 return self.incomplete
             return self.unreadable if at < 0 else self.address_by_to(lk, annotations, transfer, at)
         if lk.checks_management and self.forbids(lk, annotations.to):
-            return self.forbidden
+            return self.checking_agent(lk)
         if lk.checks_targets and not lk.permit.may_send_to(annotations.to):
             return self.denied
         known: Address | None = annotations.address
@@ -151,6 +151,15 @@ class MessageAddress:
         conn: RouterConnection = lk.connection
         return conn.management == NO_MANAGEMENT or not own_management(text, self.router_id)
 
+    def checking_agent(self, lk: RouterLink) -> Address:
+        """Where a request goes that `forbids` holds back: that of an edge router, all of whose requests come on one
+        link, to the agent of this router, which checks it and passes it on."""
+        conn: RouterConnection = lk.connection
+        own: Address | None = None
+        if lk.edge and conn.management != NO_MANAGEMENT:
+            own = self.addresses.lookup(OWN_MANAGEMENT, "0")
+        return self.forbidden if own is None else own
+
     def address_by_to(
         self, lk: RouterLink, annotations: Annotations, transfer: IncomingTransfer, at: cython.Py_ssize_t
     ) -> Address | None:
@@ -175,7 +184,7 @@ class MessageAddress:
             return None
         found: Address | None
         if lk.checks_management and self.forbids(lk, text):
-            found = self.forbidden
+            found = self.checking_agent(lk)
         elif lk.checks_targets and not lk.permit.may_send_to(text):
             found = self.denied
         else:

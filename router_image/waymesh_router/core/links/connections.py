@@ -57,6 +57,8 @@ class Connections:
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
         """The peer's open has arrived: answer it."""
+        undecided = conn.management == UNDECIDED_MANAGEMENT
+        conn.creates_link_routes = undecided and _only_routes(conn) and _is_trusted(conn)
         if self.on_opened is not None:
             self.on_opened(conn)
         if conn.over:
@@ -99,8 +101,17 @@ class Connections:
 
 
 def default_management(conn: RouterConnection) -> int:
-    """The default right to management of a peer, if its listener does not set one."""
-    return WRITE_MANAGEMENT if _is_trusted(conn) else READ_MANAGEMENT
+    """The default right to management of a peer, if its listener does not set one.
+
+    Edge routers and containers only need link routes to themselves. With the right to write, they could create
+    listeners and addresses.
+    """
+    return WRITE_MANAGEMENT if _is_trusted(conn) and not _only_routes(conn) else READ_MANAGEMENT
+
+
+def _only_routes(conn: RouterConnection) -> bool:
+    """Whether the peer is an edge router or a container."""
+    return conn.edge_router is not None or conn.role == ROUTE_CONTAINER
 
 
 def _is_trusted(conn: RouterConnection) -> bool:
