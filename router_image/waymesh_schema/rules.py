@@ -214,6 +214,11 @@ def _durable_names(entity: str, values: Values) -> None:
         raise SchemaError(entity, "durableNames", f"cannot be set for role {values['role']}")
 
 
+def _strict_edges(entity: str, values: Values) -> None:
+    if values["strictEdges"] and values["role"] != "edge":
+        raise SchemaError(entity, "strictEdges", "is only for role edge")
+
+
 def _vhost_of_clients(entity: str, values: Values) -> None:
     """Refuse a policy that would not be enforced."""
     if values["policyVhost"] and values["role"] == "inter-router":
@@ -271,6 +276,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         http_site,
         _open_container_id,
         _durable_names,
+        _strict_edges,
         _no_credentials,
         http_without_amqp,
         http_peers,

@@ -217,6 +217,13 @@ LISTENER = configuration(
     ),
     *LISTENER_LIMITS,
     setting(
+        "strictEdges",
+        BOOLEAN,
+        "Refuse edge routers without a user group of the policy. Otherwise, they may use and route all addresses, with "
+        "a warning. For role edge.",
+        default=False,
+    ),
+    setting(
         "multiTenant",
         BOOLEAN,
         "Each vhost has its own address space: the address x of a client is VHOST/x in the mesh. The vhost is "

@@ -156,6 +156,8 @@ class Listener:
     role: str = "normal"
     # For brokers: user or container, see Broker; empty: not set.
     durable_names: str = ""
+    # Edge routers without a user group are refused.
+    strict_edges: bool = False
     # A router's certificate must have one of these names; empty: any certificate of the authorities.
     peer_names: tuple[str, ...] = ()
     # Peers that can reach its port, as NetworkPolicyPeers of the Kubernetes API; empty: all.
@@ -192,6 +194,7 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         token_profile=item.get("tokenProfile", ""),
         limits=tuple((name, item[name]) for name in LIMITS if name in item),
         role=item.get("role", "normal"),
+        strict_edges=item.get("strictEdges", False),
         durable_names=item.get("durableNames", ""),
         peer_names=tuple(sorted(item.get("peerNames", ()))),
         network_peers=tuple(item.get("networkPolicyPeers", ())),

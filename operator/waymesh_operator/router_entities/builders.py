@@ -107,6 +107,8 @@ class ListenerOptions:
     failover: tuple[str, ...] = ()
     # user or container, for brokers; empty: not set.
     durable_names: str = ""
+    # Whether edge routers without a user group are refused.
+    strict_edges: bool = False
 
 
 NO_OPTIONS = ListenerOptions()
@@ -125,6 +127,7 @@ def options_of(listener: Listener, failover: tuple[str, ...] = ()) -> ListenerOp
         listener.http,
         failover,
         listener.durable_names,
+        listener.strict_edges,
     )
 
 
@@ -151,6 +154,7 @@ def listener_entity(
         "failoverUrls": ",".join(offer.failover) or None,
         "peerNames": " ".join(security.peers) or None,
         "policyVhost": security.vhost or None,
+        "strictEdges": offer.strict_edges or None,  # nor this one
         "multiTenant": offer.tenants or None,  # nor this one
         "recheckPeers": offer.recheck or None,  # nor this one
         "management": "write" if part in (OPERATORS, POD) else offer.management,

@@ -1,11 +1,12 @@
 """Applies the policy to clients: it decides on each open and attach, and sets the limits of connections and links.
 
-Dispatch book 3.6 "Policy". Connectors and other routers, also edge routers, are exempt.
+Dispatch book 3.6 "Policy". Connectors and other interior routers are exempt; for edge routers, see edge_groups.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
@@ -17,6 +18,7 @@ from waymesh_amqp.transfer import whole_transfer
 from waymesh_amqp.types import decode, encode
 from waymesh_router.clients.connection_uniqueness import FAILED
 from waymesh_router.clients.dry_run import DryRunPermit
+from waymesh_router.clients.edge_groups import EdgeGroups, of_edge_mode
 from waymesh_router.clients.group_rights import GroupRights
 from waymesh_router.clients.link_requests import forms_of, link_request, of_other_router
 from waymesh_router.core.addresses.patterns import PatternTree
@@ -83,14 +85,23 @@ class ClientAccess:
         self._core = core
         self._refusals = core.refusals
         self._listeners = listeners
+        self._edges = EdgeGroups(enforcement, self._refusals, listeners, log)
         self._log = log
 
     def opened(self, conn: RouterConnection) -> None:
         """Handle a peer's open before it is answered: close the connection of a client that is not allowed."""
         if conn.multi_tenant:
             self._enter_space(conn)
-        if conn.role != INTER_ROUTER and conn.edge_router is None and not conn.over:
-            self._decide(conn)
+        if conn.over or conn.remote is None or conn.role == INTER_ROUTER:
+            return
+        user = conn.user or ANONYMOUS_USER
+        if conn.edge_router is not None:
+            hostname = self._edges.vhost_name(conn)
+            if self._edges.has_group(conn, user, hostname):
+                self._decide(conn, user, hostname, ())
+        else:
+            hostname = conn.policy_vhost or named_by_client(conn.remote.hostname or "")
+            self._decide(conn, user, hostname, conn.groups)
 
     def _enter_space(self, conn: RouterConnection) -> None:
         """Assign a client the address space of its vhost; close its connection if the vhost cannot have one."""
@@ -105,21 +116,18 @@ class ClientAccess:
         conn.settings.properties[FAILED] = True
         conn.close_with(ErrorInfo(NOT_ALLOWED, f"no address space: {reason}"))
 
-    def _decide(self, conn: RouterConnection) -> None:
-        if conn.remote is None:
-            return
-        sent = conn.remote.hostname or ""
+    def _decide(self, conn: RouterConnection, user: str, hostname: str, groups: tuple[str, ...]) -> None:
         request = Request(
-            user=conn.user or ANONYMOUS_USER,
+            user=user,
             host=conn.peer.address,
-            hostname=conn.policy_vhost or named_by_client(sent),
+            hostname=hostname,
             manages=conn.for_managers,
             listener=conn.origin,
             listener_rate=parse_rate(self._listeners.get(conn.origin, {}).get("connectionRate")),
-            groups=conn.groups,
+            groups=groups,
         )
         verdict = self._enforcement.connect(request, self._core.now)
-        who = f"user={_short(request.user)} host={request.host} vhost={_short(conn.policy_vhost or sent)}"
+        who = f"user={_short(request.user)} host={request.host} vhost={_short(hostname)}"
         if isinstance(verdict, Denied):
             text = f"[C{conn.id}] DENY connection: {who}: {verdict.reason}"
             self._log("info", text, _denied(conn, "connection", verdict.reason))
@@ -130,7 +138,8 @@ class ClientAccess:
         client, allowed = verdict
         group = allowed.group
         sasl = conn.settings.sasl
-        permissions = sasl.permissions if isinstance(sasl, RelayedServerExchange) else None
+        relayed = isinstance(sasl, RelayedServerExchange) and conn.edge_router is None
+        permissions = sasl.permissions if relayed else None  # type: ignore[union-attr]
         if permissions is not None:
             tree = self._enforcement.policy.tree
             client.given = given_rules(group, permissions.targets, permissions.sources, tree)
@@ -176,6 +185,9 @@ class _ConnectionAccess:
         self._max_sessions_seen = 0  # in a dry run
 
     def attach(self, lk: RouterLink, attach: Attach) -> None:
+        edge = self._conn.edge_router is not None
+        if edge and of_edge_mode(attach):
+            return
         client, enforcement = self._client, self._enforcement
         sends, has_rules = not attach.role, client.group is not None or client.given is not None
         if sends:
@@ -184,13 +196,14 @@ class _ConnectionAccess:
             return
         rules, request = None, link_request(attach, self._router_id, self._conn.management == WRITE_MANAGEMENT)
         if has_rules:
-            self._check_link(lk, request)
+            self._check_link(lk, replace(request, anonymous=False) if edge else request)  # edge mode needs such senders
             rules = None if enforcement.unlimited(client) else enforcement.rules_of(client)
         permit = _LinkPermit(client, enforcement, rules, self._router_id, sends)
         if rules is not None and sends:
-            if not (rules.group.allow_waypoint_links and rules.group.allow_fallback_links):
+            permit.may_reply = edge
+            if not (edge or (rules.group.allow_waypoint_links and rules.group.allow_fallback_links)):
                 self._conn.strip_in = True  # `x-opt-qd.phase` would lead messages to where these links lead
-            permit.checks_user = not rules.group.allow_user_id_proxy
+            permit.checks_user = not (edge or rules.group.allow_user_id_proxy)  # it has checked its own clients
             permit.checks_targets = request.anonymous and not (
                 rules.targets.every and rules.group.allow_admin_status_update
             )
@@ -313,6 +326,7 @@ class _LinkPermit:
         self._router_id = router_id
         self._sender = sender
         self.checks_user = self.checks_targets = False
+        self.may_reply = False  # to any reply address, which cannot be guessed
         self.user_ids = _user_ids(client.user) if rules is not None and sender else frozenset()
 
     def may_send_to(self, text: str) -> bool:
@@ -320,6 +334,8 @@ class _LinkPermit:
             return True
         every, group = self._rules.targets.every, self._rules.group
         forms = forms_of(text)
+        if self.may_reply and forms and is_temporary(forms[-1]):
+            return True
         if not every and not (forms and all(map(self._rules.targets.allow, forms))):
             return False
         return group.allow_admin_status_update or not of_other_router(text, self._router_id)

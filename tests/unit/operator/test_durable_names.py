@@ -1,4 +1,4 @@
-"""`durableNames` of Brokers and of listeners for brokers: what routers get, and what the status says without it."""
+"""`durableNames` of Brokers and listeners, `strictEdges` of listeners: what routers get, and what the status says."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ def test_a_listener_for_brokers_has_it_too(names: str, sent: str | None) -> None
     listener = Listener("brokers", 5673, role="route-container", durable_names=names)
     entity = listener_entity(MESH.ref, "brokers", ("", 5673), listener.role, offer=options_of(listener))
     assert entity.attributes["durableNames"] == sent
+
+
+@pytest.mark.parametrize(("strict", "sent"), [(False, None), (True, True)])
+def test_a_listener_for_edge_routers_may_be_strict(strict: bool, sent: bool | None) -> None:
+    listener = Listener("edges", 5673, role="edge", strict_edges=strict)
+    entity = listener_entity(MESH.ref, "edges", ("", 5673), listener.role, offer=options_of(listener))
+    assert entity.attributes["strictEdges"] == sent
 
 
 def test_a_broker_that_connects_to_a_listener_has_no_own_one() -> None:

@@ -195,6 +195,8 @@ class Edges:
     def producer_attached(self, lk: RouterLink) -> None:
         """A sender is attached: if it is an edge router's, tell it whether the address has consumers."""
         address = lk.address
+        if lk.edge and address is not None:
+            lk.strip = lk.permit is not None  # policy allowed only this address: annotations could name another one
         if not lk.edge or address is None or not address.key.startswith(MOBILE) or address.serves_router():
             return
         if address.tracked is None:
