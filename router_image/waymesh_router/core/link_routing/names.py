@@ -3,7 +3,7 @@
 A container sees all clients of a router as one peer, so link names contain the client's container-id to distinguish the
 clients. The names are stable, so that a client finds its durable subscriptions again. With `durableNames: user`, those
 of a link whose terminus outlives it begin with the client's user: a container-id is the client's own choice.
-See docs/decisions/0011 and 0053.
+See docs/decisions/0011 and 0055.
 """
 
 from __future__ import annotations
