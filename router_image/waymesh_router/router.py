@@ -207,7 +207,7 @@ class Router:
         if self.core.budget.excess:
             self.admission.relief.end_excess(now)
         following = min(following, self._long_work.run(now))
-        if self.core.expiry.busy and self.core.end_expired():
+        if self.core.expiry.busy and self.core.credit.end_expired():
             following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None
         sample_at = self._sampling.run(now)

@@ -32,14 +32,7 @@ from waymesh_router.events.event import MAX_CHARACTERS, Event, ModuleLog, about,
 from waymesh_router.policy.decide import LIMIT_EXCEEDED, UNAUTHORIZED, Denied, Request, named_by_client
 from waymesh_router.policy.enforcement import Client, Enforcement
 from waymesh_router.policy.given import given_rules
-from waymesh_router.policy.links import (
-    ANONYMOUS,
-    DYNAMIC,
-    RECEIVER,
-    SENDER,
-    LinkRequest,
-    may_create_link_route,
-)
+from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, LinkRequest, may_create_link_route
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.events import LogEvent
 from waymesh_schema.rates import parse_rate

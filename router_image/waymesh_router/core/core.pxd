@@ -13,7 +13,6 @@ from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.forwarder cimport Forwarder
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
-from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
 from waymesh_router.core.model cimport RouterConnection, RouterLink
 from waymesh_router.core.settlement.interruptions cimport Interruptions
@@ -28,7 +27,6 @@ cdef class Core(Handler):
     cdef readonly RoutedLinks routed_links
     cdef readonly CreditEvents credit
     cdef readonly Expiry expiry
-    cdef readonly PendingDeliveries pending
     cdef readonly Interruptions interruptions
     cdef readonly AddressTable address_table
     cdef readonly object remote_routers

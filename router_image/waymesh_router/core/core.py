@@ -81,7 +81,7 @@ class Core(Handler):
         self.expiry = Expiry(self.context, self.counters)
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling, self.expiry)
         multicast = Multicast(choice, sender, self.settlement)
-        self.pending = pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement)
+        pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
         self.credit = CreditEvents(self.routed_links, multicast, pending)
         self.interruptions = Interruptions(self.credit, self.settlement, self.budget)
@@ -157,22 +157,6 @@ class Core(Handler):
     @now.setter
     def now(self, now: float) -> None:
         self.context.now = now
-
-    def end_expired(self) -> bool:
-        """Go on where the last turn of the event loop had ended as many expired deliveries as it could. Returns whether
-        some are left."""
-        expiry = self.expiry
-        expiry.next_turn()
-        while expiry.addresses and expiry.left:
-            address = next(iter(expiry.addresses))
-            del expiry.addresses[address]
-            self.pending.drain(address)
-        while expiry.links and expiry.left:
-            link = next(iter(expiry.links))
-            del expiry.links[link]
-            if not link.over:
-                self.credit.on_credit(link)
-        return bool(expiry.addresses or expiry.links)
 
     # ---- connections
     def on_open(self, connection: Connection, performative: Open) -> None:

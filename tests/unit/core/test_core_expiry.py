@@ -273,7 +273,7 @@ def test_very_many_are_ended_in_several_turns(hub: Hub, distribution: str) -> No
     wait(hub, 2.0)
     assert taken(receiver) == []
     turns = 0
-    while core.expiry.busy and core.end_expired():
+    while core.expiry.busy and core.credit.end_expired():
         turns += 1
         assert core.counters.expired == (turns + 1) * A_TURN
     assert turns == 2
@@ -292,6 +292,6 @@ def test_a_consumer_that_is_gone_is_forgotten(hub: Hub) -> None:
     assert taken(receiver) == []
     assert len(core.expiry.links) == 1
     receiver.kill()
-    assert not core.end_expired()
+    assert not core.credit.end_expired()
     assert not core.expiry.links
     assert core.counters.expired == 0

@@ -7,7 +7,8 @@ from waymesh_router.core.portions import Portions
 
 
 def test_changes_are_applied_in_order_some_in_each_turn() -> None:
-    portions, applied = Portions(), []
+    portions = Portions()
+    applied: list[int] = []
     changes = LaterChanges(applied.append)
     changes.waiting.extend(range(CHANGES_AT_ONCE + 1))
     portions.add(changes)

@@ -1,5 +1,6 @@
 cimport cython
 from waymesh_amqp.connection cimport Connection
+from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
@@ -11,4 +12,5 @@ cdef class CreditEvents:
     cdef readonly Multicast multicast
     cdef readonly PendingDeliveries pending
     cpdef on_credit(self, RouterLink out)
+    cpdef bint end_expired(self) except -1
     cdef on_writable(self, Connection connection)

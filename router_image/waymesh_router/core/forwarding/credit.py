@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_routing.transfers import RoutedLinks
@@ -45,6 +46,22 @@ class CreditEvents:
         elif out.address is not None and out.address.pending is not None:
             self.pending.drain_to(out.address, out)
         out.finish_drain()
+
+    def end_expired(self) -> cython.bint:
+        """Go on where the last turn of the event loop had ended as many expired deliveries as it could. Returns whether
+        some are left."""
+        expiry: Expiry = self.pending.expiry
+        expiry.next_turn()
+        while expiry.addresses and expiry.left:
+            address = next(iter(expiry.addresses))
+            del expiry.addresses[address]
+            self.pending.drain(address)
+        while expiry.links and expiry.left:
+            link: RouterLink = next(iter(expiry.links))
+            del expiry.links[link]
+            if not link.over:
+                self.on_credit(link)
+        return len(expiry.addresses) > 0 or len(expiry.links) > 0
 
     def on_writable(self, connection: Connection) -> None:
         """The output buffer of a connection has shrunk: all of its links may have become ready."""
