@@ -114,7 +114,11 @@ class LongWork:
         self._management = management
         self._ending = EndingLinks(core, host)
         self._portions = core.context.portions
-        self._portions.on_error = host.internal_error
+        self._host = host
+        self._portions.on_error = self._on_error
+
+    def _on_error(self, where: str, error: Exception) -> None:
+        self._host.internal_error(where, error)
 
     def run(self, now: float) -> float:
         """Do a portion. Returns the time of the next call; math.inf if nothing is left to do."""

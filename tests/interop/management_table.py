@@ -54,6 +54,7 @@ class TableRouter:
                 host="127.0.0.1",
                 port=ports[0],
                 role="route-container",  # its peers can have link routes of their own
+                management="write",
                 managementFiles=True,
             )
             + section("listener", name="mesh", host="127.0.0.1", port=ports[1], role="inter-router")
