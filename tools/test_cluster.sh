@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The tests on a real Kubernetes, on one cluster that starts and ends here: first those that need it empty, then several
 # files at a time, last those that touch what all share (operator, API server, nodes), one at a time.
-# Arguments go to pytest. WAYMESH_CLUSTER_JOBS=N: files at a time (2). WAYMESH_CLUSTER_KEEP=1 leaves the cluster up.
+# Arguments go to pytest. WAYMESH_CLUSTER_JOBS=N: files at a time (1). WAYMESH_CLUSTER_KEEP=1 leaves the cluster up.
 # WAYMESH_CLUSTER_BESIDE=COMMAND runs beside the last tests, which wait more than they work; its output comes at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 export WAYMESH_CLUSTER=${WAYMESH_CLUSTER:-e2e} WAYMESH_CLUSTER_SHARED=1 WAYMESH_ENGINE=compiled
-# With three on two cores, deadlines of tests were missed.
-jobs=${WAYMESH_CLUSTER_JOBS:-2}
+# With two or three on two busy cores, deadlines of tests were missed.
+jobs=${WAYMESH_CLUSTER_JOBS:-1}
 beside=${WAYMESH_CLUSTER_BESIDE:-}
 unset WAYMESH_CLUSTER_BESIDE
 pid= output=$(mktemp)
