@@ -193,6 +193,8 @@ def _outcome(history: History, message: Message, terms: Terms) -> str:
     ):
         return f"told {state}, consumers said {sorted(said) or 'nothing'}, and nothing was lost"
     if message.address in terms.multicast and REJECTED in said and state != REJECTED:
+        if history.breaks.within(message.sent.at, message.outcomes[0].at):
+            return ""  # what that consumer said may be lost, and others accepted
         return f"told {state}, a consumer said {REJECTED}"
     return ""
 

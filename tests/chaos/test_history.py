@@ -122,6 +122,13 @@ def test_a_copy_of_a_multicast_message_is_missing() -> None:
     assert kinds([*copies, Attached(9, "late", "news", False), received("d", settled=True)], NEWS) == []
 
 
+def test_a_consumer_of_a_multicast_message_rejects_it() -> None:
+    copies: list[Event] = [sent(), received(), answered(), received("d"), answered("rejected", "d")]
+    assert kinds([*copies, told("rejected")], NEWS) == []
+    assert kinds([*copies, told()], NEWS) == ["outcome"]
+    assert kinds([*copies, Gone(12, "d", True), told()], NEWS) == []
+
+
 def test_two_copies_for_one_consumer_of_a_multicast_message() -> None:
     copies: list[Event] = [sent(settled=True), received(settled=True), received("d", settled=True)]
     assert kinds([*copies, received("d", at=12, settled=True)], NEWS) == ["duplicate"]
