@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k;
 
 test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of tests/interop a third
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not brokers and not cluster and not spark and not helm" $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
@@ -83,6 +83,9 @@ test-brokers: engine ## the tests with real brokers behind the router, engine co
 
 test-cluster: engine analytics ## the tests on a real Kubernetes, which they build (the first time), start and stop; needs root and Go
 	@tools/test_cluster.sh $(ARGS)
+
+chaos: engine ## routers under random faults: MINUTES=10 SEED=1; ARGS="--plant lost-outcome" or "--schedule FILE"
+	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(ARGS)
 
 test-helm: venv ## the tests that render the chart by helm, which they build the first time; needs Go
 	@echo "test: rendered charts"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import signal
 
-import proton._reactor
 import pytest
 from hypothesis import HealthCheck, settings
 
 import waymesh_amqp
+from tests.kit import tls_contexts
 
 # How long an example takes says something about the machine, and what else it does, and nothing about us.
 settings.register_profile("waymesh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,10 +20,9 @@ pytest_plugins = ["tests.kit.fixtures", "tests.kit.selection", "tests.brokers.fi
 
 def pytest_configure() -> None:
     """Collecting tests makes a million objects that live to the end: half of the time would go to the garbage
-    collector, which looks for garbage among them. And each container of proton, so each client of a test, makes two
-    TLS contexts (60 ms of CPU), whether it uses TLS or not: no test changes them, so all containers share them."""
+    collector, which looks for garbage among them."""
     gc.disable()
-    proton._reactor.SSLConfig = functools.cache(proton._reactor.SSLConfig)  # type: ignore[misc, assignment]
+    tls_contexts.share()
 
 
 @pytest.hookimpl(trylast=True)

@@ -55,7 +55,7 @@ class Crowd(MessagingHandler):
         self._sending = False
         self._stopping = False
         self._wake = EventInjector()
-        self.container = Container(self, global_handler=_Transports())
+        self.container = Container(self, global_handler=Transports())
         self.container.selectable(self._wake)
         GARBAGE.hold()
         self.thread = threading.Thread(target=self.container.run, name="crowd", daemon=True)
@@ -178,7 +178,9 @@ class Crowd(MessagingHandler):
         GARBAGE.let_go()
 
 
-class _Transports(IOHandler):
+class Transports(IOHandler):
+    """Of a container whose connections end at any time."""
+
     def on_selectable_expired(self, event: Any) -> None:
         """A heartbeat is due, on a connection whose end may have been seen at the same time."""
         if event.selectable._transport is not None:

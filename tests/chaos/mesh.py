@@ -1,0 +1,108 @@
+"""The routers of a run: three interior routers in a ring and an edge router with two uplinks, all behind relays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.chaos.relay import Relay
+from tests.chaos.schedule import Shape
+from tests.kit.mesh import CONVERGE_S
+from tests.kit.ports import free_port
+from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import wait_until
+from waymesh_client.errors import ClientError
+from waymesh_client.management import ManagementClient
+
+INTERIORS = ("A", "B", "C")
+EDGE = "E"
+RING = (("B", "A"), ("C", "B"), ("A", "C"))
+UPLINKS = ((EDGE, "A"), (EDGE, "B"))
+"""Who connects, to whom."""
+ROLES = dict.fromkeys(INTERIORS, ("normal", "inter-router", "edge")) | {EDGE: ("normal",)}
+"""Of the listeners of each router."""
+ROUTE_CHANGE = "ROUTER_LS (info) Neighbour"
+DISTRIBUTIONS = ("balanced", "closest", "multicast")
+ADDRESSES = "".join(section("address", prefix=name, distribution=name) for name in DISTRIBUTIONS)
+
+
+class ChaosMesh:
+    """Router processes by their names, and what leads to them."""
+
+    def __init__(
+        self, folder: Path, relay: Relay, clients: dict[str, str], idle_s: int, within: Sequence[str] | None = None
+    ) -> None:
+        """`clients`: the router of each client; `idle_s`: the idle time-out of all connections of routers; `within`: as
+        of RouterProcess."""
+        self.routers: dict[str, RouterProcess] = {}
+        self.relay = relay
+        ports = {(name, role): free_port() for name, roles in ROLES.items() for role in roles}
+        texts = {
+            name: section("router", id=name, mode="edge" if name == EDGE else "interior")
+            + "".join(_door("listener", role, ports[name, role], role, idle_s) for role in roles)
+            for name, roles in ROLES.items()
+        }
+        for role, links in (("inter-router", RING), ("edge", UPLINKS)):
+            for name, other in links:
+                wire = relay.wire(f"{name}-{other}", ports[other, role])
+                texts[name] += _door("connector", f"to{other}", wire.port, role, idle_s)
+        for client, name in clients.items():
+            relay.wire(client, ports[name, "normal"])
+        for name, text in texts.items():
+            listens = [ports[name, role] for role in ROLES[name]]
+            self.routers[name] = RouterProcess(folder, name, text + ADDRESSES, listens, within)
+        self._states: dict[str, object] = {}
+
+    def start(self) -> None:
+        """Start all, wait until they are connected, and remember their routes."""
+        for router in self.routers.values():
+            router.launch()
+        for router in self.routers.values():
+            router.wait_listening()
+        for router in self.routers.values():
+            wait_until(lambda router=router: _state(router), CONVERGE_S, f"{router.name} with all neighbours")  # type: ignore[misc]
+        self._states = {name: _state(router) for name, router in self.routers.items()}
+
+    def kill(self) -> None:
+        """End all."""
+        for router in self.routers.values():
+            router.kill()
+
+    def route_changes(self) -> int:
+        """How often routers have lost or found a neighbour so far: it is lost, too, if its connection is there, but
+        silent for longer than `helloMaxAgeSeconds` (3)."""
+        return sum(router.log.count(ROUTE_CHANGE) for router in self.routers.values())
+
+    def is_restored(self) -> bool:
+        """Whether all connectors are connected, the edge router has an active uplink, and routes are those of the
+        start."""
+        return all(_state(self.routers[name]) == state for name, state in self._states.items())
+
+
+def shape(clients: Iterable[str]) -> Shape:
+    """The targets of a mesh with these clients."""
+    return Shape(tuple(ROLES), tuple(f"{name}-{other}" for name, other in (*RING, *UPLINKS)), tuple(clients))
+
+
+def _door(entity: str, name: str, port: int, role: str, idle_s: int) -> str:
+    return section(
+        entity, name=name, host="127.0.0.1", port=port, role=role, saslMechanisms="ANONYMOUS", idleTimeoutSeconds=idle_s
+    )
+
+
+def _state(router: RouterProcess) -> object:
+    """Next hop, cost and origins of each interior router that it knows; None while it does not know all of them, or
+    a connector of it is not connected, or an edge router has no active uplink."""
+    try:
+        with ManagementClient(router.url, timeout_s=CONVERGE_S) as client:
+            connectors = client.query("connector", ["connectionStatus"])
+            if any(row["connectionStatus"] != "SUCCESS" for row in connectors):
+                return None
+            if router.name == EDGE:
+                connections = client.query("connection", ["role", "active"])
+                return any(row["active"] for row in connections if row["role"] == "edge") or None
+            nodes = client.query("router.node", ["id", "nextHop", "cost", "validOrigins"])
+    except ClientError:
+        return None
+    routes = {row["id"]: (row["nextHop"], row["cost"], sorted(row["validOrigins"] or ())) for row in nodes}
+    return routes if len(routes) == len(INTERIORS) else None

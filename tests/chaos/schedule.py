@@ -1,0 +1,116 @@
+"""Random schedules of faults: pure, so that a seed and a shape always give the same one.
+
+A schedule has rounds. In a round, faults begin at their times and may overlap. Then all of them are healed, the run
+waits until messages get through everywhere again, and lets traffic go on for a calm time: what is sent in that time has
+no excuse. The clock of a round begins with it, so that a slow machine stretches no fault into the next one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+ROUTER_KINDS = {"kill": 3, "restart": 1, "pause": 3}
+WIRE_KINDS = {"cut": 4, "half-open": 2, "hold": 4, "delay": 2, "slow": 2}
+"""Kinds of faults of a router, and of a wire (a TCP connection of routers or of a client), with their weights."""
+WAYS = ("both", "there", "back")
+BREAKING = frozenset({"kill", "restart", "cut", "half-open"})
+"""Faults in which connections are lost for certain. With the others it depends on their length."""
+CALM_S = 4.0
+RECOVERY_S = 6.0
+"""What a round takes beside its faults, about, on a machine that does nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The targets: names of routers, and of wires between routers and to clients."""
+
+    routers: tuple[str, ...]
+    mesh_wires: tuple[str, ...]
+    client_wires: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A fault. `at`: seconds after the begin of its round; `way`: of a wire, seen from who connects; `amount`: seconds
+    of delay, or bytes a second."""
+
+    at: float
+    kind: str
+    target: str
+    seconds: float = 0.0
+    way: str = "both"
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        """E.g. `+1.2 s hold B-A there for 3.0 s`."""
+        words = f"+{self.at:.1f} s {self.kind} {self.target}"
+        words += f" {self.way}" if self.way != "both" else ""
+        words += {"delay": f" by {self.amount:.2f} s", "slow": f" to {self.amount:.0f} B/s"}.get(self.kind, "")
+        return words + (f" for {self.seconds:.1f} s" if self.seconds else "")
+
+
+Round = tuple[Planned, ...]
+
+
+def schedule(seed: int, seconds: float, shape: Shape, idle_s: float) -> list[Round]:
+    """Rounds that take about that long. `idle_s`: the idle time-out of connections; some faults last longer."""
+    rng = random.Random(seed)
+    rounds: list[Round] = []
+    taken = 0.0
+    while taken < seconds:
+        planned = _round(rng, shape, idle_s)
+        rounds.append(planned)
+        taken += max(fault.at + fault.seconds for fault in planned) + CALM_S + RECOVERY_S
+    return rounds
+
+
+def _round(rng: random.Random, shape: Shape, idle_s: float) -> Round:
+    """One to three faults, no two of one target."""
+    faults: dict[str, Planned] = {}
+    at = 0.0
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        fault = _fault(rng, shape, round(at, 1), idle_s)
+        faults.setdefault(fault.target, fault)
+        at += rng.uniform(0.0, 3.0)
+    return tuple(faults.values())
+
+
+def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planned:
+    if rng.random() < 0.35:
+        kind = rng.choices(list(ROUTER_KINDS), list(ROUTER_KINDS.values()))[0]
+        longest = 10.0 if kind == "pause" else 3.0
+        return Planned(at, kind, rng.choice(shape.routers), _seconds(rng, longest))
+    kind = rng.choices(list(WIRE_KINDS), list(WIRE_KINDS.values()))[0]
+    wires = shape.mesh_wires if rng.random() < 0.6 else shape.client_wires
+    target, way = rng.choice(wires), rng.choice(WAYS)
+    if kind == "cut":
+        return Planned(at, kind, target)
+    if kind == "half-open":
+        return Planned(at, kind, target, way=rng.choice(WAYS[1:]))
+    if kind == "hold":
+        beyond = rng.random() < 0.3
+        return Planned(at, kind, target, round(1.6 * idle_s, 1) if beyond else _seconds(rng, 0.4 * idle_s), way)
+    amount = round(rng.uniform(0.02, 0.3), 2) if kind == "delay" else float(rng.choice((2000, 10000, 50000)))
+    return Planned(at, kind, target, _seconds(rng, 5.0), way, amount)
+
+
+def _seconds(rng: random.Random, longest: float) -> float:
+    return round(rng.uniform(min(1.0, longest), longest), 1)
+
+
+def to_rows(rounds: Sequence[Round]) -> list[list[dict[str, object]]]:
+    """For a file of JSON."""
+    return [[asdict(fault) for fault in planned] for planned in rounds]
+
+
+def from_rows(rows: list[list[dict[str, object]]]) -> list[Round]:
+    """Rounds of such a file. Raises TypeError for fields that a fault does not have."""
+    return [tuple(Planned(**fault) for fault in planned) for planned in rows]  # type: ignore[arg-type]
+
+
+def text(rounds: Sequence[Round]) -> str:
+    """A line for each round."""
+    lines = (f"round {number}: " + "; ".join(map(str, planned)) for number, planned in enumerate(rounds, 1))
+    return "\n".join(lines)

@@ -1,0 +1,61 @@
+"""Runs on real routers: what docs/reliability.md promises is kept under faults, and defects are found.
+
+Excuses are what really happened, and waits are for conditions: a verdict does not depend on how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.mesh import shape
+from tests.chaos.planted import DEFECTS
+from tests.chaos.run import Options, Result, Run, save
+from tests.chaos.schedule import Planned, Round, schedule
+from tests.chaos.workload import PLANS
+
+pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1500)]
+
+ALL = os.environ.get("WAYMESH_TEST_ALL") == "1"
+IDLE_S = 16
+GENTLE: list[Round] = [
+    (Planned(0.0, "delay", "C-B", 2.0, "both", 0.2), Planned(0.5, "slow", "E-A", 2.0, "there", 10000)),
+    (Planned(0.0, "pause", "B", 1.5), Planned(0.5, "hold", "A-C", 1.2, "back")),
+]
+"""Nothing that ends a connection or a route: not one message may be lost, unless the machine ends one."""
+LOSSES: list[Round] = [
+    (Planned(0.0, "kill", "A", 1.0), Planned(0.5, "cut", "C-B"), Planned(0.5, "cut", "taker-e")),
+    (Planned(0.0, "half-open", "E-B", 0.0, "there"), Planned(0.2, "half-open", "taker-c", 0.0, "back")),
+    (Planned(0.0, "restart", "B", 1.0), Planned(1.0, "kill", "E", 1.0)),
+    (Planned(0.0, "pause", "C", 5.0),),
+]
+"""In the last round, C is silent for longer than `helloMaxAgeSeconds`, and its consumers miss multicast messages."""
+SEEDED = schedule(12, 300, shape(PLANS), IDLE_S)[:3]
+QUICK: list[Round] = [(Planned(0.0, "delay", "C-B", 1.0, "both", 0.1),)]
+
+
+def run(folder: Path, rounds: list[Round], seed: int, **options: float | str) -> Result:
+    chosen = Options(seed, IDLE_S, **options)  # type: ignore[arg-type]
+    result = Run(folder, chosen).go(rounds)
+    save(folder, rounds, result, chosen)
+    return result
+
+
+@pytest.mark.parametrize("rounds", [GENTLE, LOSSES, SEEDED], ids=["gentle", "losses", "seeded"])
+def test_promises_are_kept_under_faults(tmp_path: Path, rounds: list[Round]) -> None:
+    result = run(tmp_path, rounds, 1)
+    assert result.violations == [], f"see {tmp_path}"
+    assert result.rounds == len(rounds)
+
+
+STUCK = {"waiting", "hole", "loss", "stall", "recovery"}
+FOUND = {"sent-twice": {"duplicate"}, "lost-outcome": STUCK, "lost-credit": STUCK}
+
+
+@pytest.mark.parametrize("defect", DEFECTS if ALL else ["sent-twice"])
+def test_a_planted_defect_is_found(tmp_path: Path, defect: str) -> None:
+    rounds = QUICK * (5 if defect == "lost-credit" else 1)  # the first 250 deliveries of a link need no renewal
+    result = run(tmp_path, rounds, 1, defect=defect, patience_s=20.0 if FOUND[defect] is STUCK else 300.0)
+    assert FOUND[defect] & {found.kind for found in result.violations}, result.violations

@@ -1,0 +1,63 @@
+"""What the clients of a run do: who sends what where, and who receives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.chaos.events import ACCEPTED, MODIFIED, REJECTED, RELEASED
+from tests.chaos.history import Terms
+
+CONSUMER_CREDIT = 20
+ANSWERS = {ACCEPTED: 90, RELEASED: 3, REJECTED: 4, MODIFIED: 3}
+"""What consumers answer, with weights."""
+LARGE = 40_000
+"""Bytes of a large message: three frames."""
+LARGE_SHARE = 0.01
+PRIORITIES = (4, 4, 4, 9)
+LATE_S = 1.0
+"""The longest time for which a consumer keeps a message before it answers; most are answered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """A producer's link. `rate`: messages a second; `window`: so many wait for their outcomes at most."""
+
+    address: str
+    settled: bool = False
+    rate: float = 15.0
+    window: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Receives:
+    """A consumer's link. `stays_s`: it detaches after about that long and attaches again; 0: it stays."""
+
+    address: str
+    stays_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A client: its router and its links."""
+
+    router: str
+    links: tuple[Sends | Receives, ...]
+
+
+def _receives(*addresses: str) -> tuple[Receives, ...]:
+    return tuple(Receives(address) for address in addresses)
+
+
+ORDERS, EVENTS, NEAR = "balanced.orders", "balanced.events", "closest.near"
+NEWS, TICKS = "multicast.news", "multicast.ticks"
+PLANS = {
+    "sender-a": Plan("A", (Sends(ORDERS), Sends(NEAR))),
+    "sender-b": Plan("B", (Sends(NEWS),)),
+    "sender-c": Plan("C", (Sends(EVENTS, settled=True), Sends(ORDERS))),
+    "sender-e": Plan("E", (Sends(ORDERS), Sends(TICKS, settled=True), Sends(NEAR))),
+    "taker-a": Plan("A", _receives(EVENTS, NEWS, TICKS)),
+    "taker-b": Plan("B", (*_receives(ORDERS, TICKS, NEAR), Receives(ORDERS, stays_s=3.0))),
+    "taker-c": Plan("C", _receives(ORDERS, EVENTS, NEWS, TICKS)),
+    "taker-e": Plan("E", _receives(ORDERS, EVENTS, NEAR, NEWS)),
+}
+TERMS = Terms(multicast=frozenset({NEWS, TICKS}), stall_s=20.0)
