@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ test: setup ## lint, the tests on the compiled engine, most of them on the inter
 	    echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
 test-all: ## as test, with every test on both engines, and the largest meshes: before an issue is closed
-	@WAYMESH_TEST_ALL=1 $(MAKE) --no-print-directory test
+	@WAYMESH_TEST_ALL=1 $(MAKE) --no-print-directory test test-chaos
 
 test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k; FILES=tests/interop/test_x.py
 	@[ -n "$(K)$(FILES)" ] || { echo "test-repeat: name tests by K=expression or FILES=path"; exit 2; }
@@ -70,7 +70,7 @@ test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, en
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not brokers and not cluster and not spark and not helm" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-analytics: venv analytics ## the tests of the Spark job, in one process: one Java for all
 	@echo "test: on Spark"
@@ -86,6 +86,10 @@ test-cluster: engine analytics ## the tests on a real Kubernetes, which they bui
 
 chaos: engine ## routers under random faults: MINUTES=10 SEED=1; ARGS="--plant lost-outcome" or "--schedule FILE"
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(ARGS)
+
+test-chaos: engine ## routers under fixed faults for some minutes, and defects that must be found, engine compiled
+	@echo "test: under faults"
+	@WAYMESH_ENGINE=compiled $(PYTEST) -m chaos tests/chaos $(ARGS)
 
 test-helm: venv ## the tests that render the chart by helm, which they build the first time; needs Go
 	@echo "test: rendered charts"
