@@ -5,7 +5,8 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Tests at a time. One more than the cores of CI: with two, tests wait for routers more than half of the time.
+# Tests at a time. One more than the cores of CI: with two, tests wait for routers more than half of the time. Workers take
+# tests from each other (worksteal): else the last minutes are those of one worker alone.
 JOBS ?= 3
 WITHOUT_PROCESSES := not e2e and not interop and not brokers and not cluster and not spark and not helm and not processes
 # e.g. make test ARGS="-k sasl -x"
@@ -66,11 +67,11 @@ test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k;
 
 test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of tests/interop a third
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) -m "not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) --dist worksteal -m "not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) -m "not engine_independent and not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist worksteal -m "not engine_independent and not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-analytics: venv analytics ## the tests of the Spark job, in one process: one Java for all
 	@echo "test: on Spark"
