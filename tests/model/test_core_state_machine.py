@@ -305,8 +305,8 @@ class CoreMachine(RuleBasedStateMachine):
                 assert len(takers) == 1 or (not takers and lossy)
             # of a message that says its address itself, it is known when that has arrived: the audience may differ
             # decision 0006: the links of edge routers are never held, so their pre-settled deliveries may be dropped
-            lossy = d.settled and d.producer.client.edge
-            if d.address == "multicast" and d.producer.address and d.producer.alive and not d.aborted and not lossy:
+            droppable = d.settled and d.producer.client.edge
+            if d.address == "multicast" and d.producer.address and d.producer.alive and not d.aborted and not droppable:
                 for k in d.audience:
                     assert not k.alive or d.body in k.got, f"{k.name} did not get {d.body!r}"
             if d.aborted:
