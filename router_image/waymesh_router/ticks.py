@@ -118,6 +118,7 @@ class LongWork:
         self._portions.on_error = self._on_error
 
     def _on_error(self, where: str, error: Exception) -> None:
+        """A step has failed. The host's method is looked up only now: the host of a mere check has none."""
         self._host.internal_error(where, error)
 
     def run(self, now: float) -> float:

@@ -6,7 +6,8 @@ producer: a message that is sent again is another one.
 
 from __future__ import annotations
 
-import math
+import itertools
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -15,7 +16,7 @@ ACCEPTED, REJECTED, RELEASED, MODIFIED = "accepted", "rejected", "released", "mo
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A link is open on both sides. `tenant`: the vhost of its client; `lasting`: it stays until the end of the run."""
+    """A link is open on both sides. `tenant`: the vhost of its client."""
 
     at: float
     link: str
@@ -116,21 +117,12 @@ class Faults:
     """The times at which something was broken."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self._spans = sorted((fault.at, fault.until) for fault in faults)
-        self._latest: list[float] = []
+        spans = sorted((fault.at, fault.until) for fault in faults)
+        self._begins = [begin for begin, _ in spans]
+        self._latest = list(itertools.accumulate((until for _, until in spans), max))
         """The latest end of a fault up to each one."""
-        latest = -math.inf
-        for _, until in self._spans:
-            latest = max(latest, until)
-            self._latest.append(latest)
 
     def within(self, begin: float, end: float) -> bool:
         """Whether something was broken at a time between the two."""
-        low, high = 0, len(self._spans)
-        while low < high:
-            middle = (low + high) // 2
-            if self._spans[middle][0] <= end:
-                low = middle + 1
-            else:
-                high = middle
-        return low > 0 and self._latest[low - 1] >= begin
+        number = bisect_right(self._begins, end)
+        return number > 0 and self._latest[number - 1] >= begin

@@ -1,4 +1,4 @@
-"""Carries out the faults of a round on routers and wires, and heals them."""
+"""Carries out the faults of a round on routers and wires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.chaos.mesh import ChaosMesh
 from tests.chaos.schedule import Planned, Round
 
 LOOK_S = 0.02
-RATES_S = {"hold": "held", "delay": "delay_s", "slow": "rate"}
+TERMS = {"hold": "held", "delay": "delay_s", "slow": "rate"}
+"""Which term of a wire a fault sets."""
 
 
 class Nemesis:
@@ -34,14 +35,6 @@ class Nemesis:
             self._say(f"{'begin' if begins else 'end  '} {fault}")
             (self._begin if begins else self._end)(fault)
 
-    def heal(self) -> None:
-        """Whatever is still wrong, as after an interruption."""
-        self._relay.heal()
-        for router in self._mesh.routers.values():
-            if not router.alive():
-                router.start()
-            router.resume()
-
     def _begin(self, fault: Planned) -> None:
         if fault.kind in ("kill", "restart", "pause"):
             router = self._mesh.routers[fault.target]
@@ -53,7 +46,7 @@ class Nemesis:
         elif fault.kind == "half-open":
             self._relay.halve(wire, fault.way)
         else:
-            self._relay.change(wire, fault.way, **{RATES_S[fault.kind]: fault.amount or True})
+            self._relay.change(wire, fault.way, **{TERMS[fault.kind]: fault.amount or True})
 
     def _end(self, fault: Planned) -> None:
         if fault.kind in ("kill", "restart"):
@@ -61,4 +54,4 @@ class Nemesis:
         elif fault.kind == "pause":
             self._mesh.routers[fault.target].resume()
         else:
-            self._relay.change(self._relay.wires[fault.target], "both", **{RATES_S[fault.kind]: 0})
+            self._relay.change(self._relay.wires[fault.target], "both", **{TERMS[fault.kind]: 0})

@@ -21,8 +21,6 @@ from waymesh_amqp.types import Symbol
 from waymesh_router.core.link_kinds import BALANCED, CONTROL, DATA
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
 
-RUNS_PER_CORE = 40
-"""Inputs that one router meets before it is thrown away: what they leave is found, and a fresh start stays cheap."""
 ROUTE = {"identity": "linkRoute/0", "prefix": "queue", "direction": "both", "connection": "broker"}
 AUTOLINK = {"identity": "autoLink/0", "direction": "out", "address": "waypoint", "connection": "broker"}
 TO_QUEUE, FROM_QUEUE, TO_WAYPOINT, TO_NEIGHBOUR, TO_EDGE, HERE = range(6)
@@ -64,11 +62,6 @@ class Parties:
     """The router and those that behave."""
 
     def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        """Start afresh."""
-        self.runs = 0
         self.deliveries = 0
         self.hub = core_hub()
         core: Any = core_of(self.hub)
@@ -102,17 +95,6 @@ class Parties:
             "sessions of the broker": len([k for k in self.broker.conn.sessions if k is not None]),
         }
 
-    def __call__(self, data: bytes) -> None:
-        if not data:
-            return
-        if self.runs == RUNS_PER_CORE:
-            self.renew()
-        try:
-            self.run(data[0], data[1:])
-        except BaseException:
-            self.renew()
-            raise
-
     def run(self, first: int, data: bytes) -> None:
         """A rogue comes, sends, and goes; those that behave go on meanwhile and afterwards."""
         role, stage = STAGES[first % len(STAGES)]
@@ -130,7 +112,6 @@ class Parties:
         core.routed_attaches.tick()  # ends sessions that have no link any more
         self.hub.turn()
         self.exchange()
-        self.runs += 1
         after = self.holds()
         if after != self.before:
             raise Finding(f"left behind: {after}, before: {self.before}")

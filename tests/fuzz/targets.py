@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.fuzz.finding import Finding
 from tests.fuzz.parties import Parties
+from tests.fuzz.renewed import RUNS, Renewed
 from tests.kit import frames
 from tests.kit.frames import AMQP
 from tests.kit.pump import CHUNKS, Hub, Peer, core_hub
@@ -18,8 +19,6 @@ from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.core import Core
 from waymesh_schema.config import ConfigError, parse_conf, parse_json
 
-RUNS_PER_CORE = 40
-"""Inputs that one core meets before it is thrown away: what they leave is found, and a fresh start stays cheap."""
 OPENED = AMQP + frames.open_()
 MAPPED = OPENED + frames.begin()
 SENDER = MAPPED + frames.attach_sender("s", 0)
@@ -34,9 +33,6 @@ class Engine:
 
     def __init__(self) -> None:
         self.users = UserFile.parse(make_line("ann", "secret"))
-        self.renew()
-
-    def renew(self) -> None:
         self.hub: Hub = core_hub()
         core: Any = self.hub.handler
         for prefix in ("m", "closest"):
@@ -46,22 +42,11 @@ class Engine:
             )
         self.runs = 0
         self.consumer = self.hub.peer().open().begin()
-        self.consumer.send(frames.attach_receiver(address="healthy"), frames.credit(RUNS_PER_CORE + 1))
+        self.consumer.send(frames.attach_receiver(address="healthy"), frames.credit(RUNS + 1))
         self.consumer.send(frames.attach_receiver("q", 1, address="q"), frames.credit(1000, 1))
         self.consumer.send(frames.attach_receiver("m", 2, address="m"), frames.credit(3, 2))
         self.producer = self.hub.peer().open().begin()
         self.producer.send(frames.attach_sender(address="healthy"))
-
-    def __call__(self, data: bytes) -> None:
-        if not data:
-            return
-        if self.runs == RUNS_PER_CORE:
-            self.renew()
-        try:
-            self.run(data[0], data[1:])
-        except BaseException:
-            self.renew()
-            raise
 
     def run(self, first: int, data: bytes) -> None:
         stage = STAGES[first % len(STAGES)]
@@ -118,4 +103,4 @@ def target(name: str) -> Callable[[bytes], None]:
     """The target of that name: engine, parties or config."""
     if name == "config":
         return config
-    return Engine() if name == "engine" else Parties()
+    return Renewed(Engine) if name == "engine" else Renewed(Parties)

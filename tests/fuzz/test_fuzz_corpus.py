@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fuzz.driver import CORPUS
 from tests.fuzz.mutate import mutate
 from tests.fuzz.parties import EDGE, Parties
+from tests.fuzz.renewed import Renewed
 from tests.fuzz.targets import Engine, target
 
 INPUTS = sorted(CORPUS.iterdir())
@@ -25,7 +27,7 @@ def test_corpus(path: Path) -> None:
 def test_whatever_a_rogue_sends_no_other_party_loses_anything(seed: int) -> None:
     rng = random.Random(seed)
     pool = [p.read_bytes() for p in INPUTS if p.name.startswith("parties")]
-    parties = Parties()
+    parties = Renewed(Parties)
     for _ in range(1500):
         parties(mutate(rng, pool))
 
@@ -40,14 +42,16 @@ def test_some_fresh_mutations(name: str) -> None:
 
 
 def test_a_broken_promise_is_a_finding() -> None:
-    engine = Engine()
-    engine.hub.handler.addresses["M0left"] = engine.hub.handler.addresses["M0q"]  # type: ignore[attr-defined]
+    engine = Renewed(Engine)
+    core: Any = engine.target.hub.handler
+    core.addresses["M0left"] = core.addresses["M0q"]
     with pytest.raises(Exception, match="addresses left"):
         engine(b"\x03")
 
 
 def test_a_lost_link_of_a_party_is_a_finding() -> None:
-    parties = Parties()
-    parties.broker.detach(parties.of_broker("queue/in"))
+    parties = Renewed(Parties)
+    broker = parties.target.broker
+    broker.detach(parties.target.of_broker("queue/in"))
     with pytest.raises(Exception, match="queue/in"):
         parties(bytes((5,)) + EDGE)

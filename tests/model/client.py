@@ -8,12 +8,12 @@ from typing import Any
 from tests.kit import frames
 from tests.kit.frames import RECEIVER, SENDER, Seen
 from tests.kit.pump import Hub, Peer
+from tests.unit.core.edge_peer import PROPERTIES
 from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Terminus, Transfer
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_amqp.types import Described, Symbol
+from waymesh_amqp.types import Described
 
 ANNOTATIONS = b"\x00\x53\x72"
-EDGE_PROPERTIES = {Symbol("product"): "qpid-dispatch-router", Symbol("qd.annotations-version"): 1}
 CAPACITY = 8
 WINDOW = 6
 
@@ -92,7 +92,7 @@ class Client:
         self.edge = edge
         if edge:
             self.peer.conn.role = "edge"
-        self.peer.open(container_id=name, max_frame_size=max_frame, properties=EDGE_PROPERTIES if edge else None)
+        self.peer.open(container_id=name, max_frame_size=max_frame, properties=PROPERTIES if edge else None)
         self.max_frame = max_frame or 1 << 30
         self.links: list[Producer | Consumer] = []
         self.next_handle = 0

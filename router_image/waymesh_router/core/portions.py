@@ -11,8 +11,6 @@ from typing import Protocol
 
 COST_A_TURN = 100
 """Maximum cost of the steps of one turn; a step with cost 1 takes about a microsecond."""
-
-
 COPIED = 200
 """Keys that are copied at a cost of 1."""
 
@@ -23,7 +21,8 @@ class Walk(Protocol):
     def step(self) -> int:
         """Do the next step. Returns its cost, 0 if nothing is left to do.
 
-        If it raises, the walk continues with the step after it."""
+        If it raises, the walk continues with the step after it.
+        """
 
 
 class Portions:
