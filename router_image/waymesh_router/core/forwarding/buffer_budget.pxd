@@ -16,6 +16,7 @@ cdef class BufferBudget:
     cdef public dict braked
     cpdef set_limits(self, long long router, long long connection, long long link)
     cdef take(self, Queued q, Py_ssize_t size)
+    cdef count(self, Queued q, Py_ssize_t size)
     cdef bint take_own(self, Queued q, Py_ssize_t size) except -1
     cdef bint take_reply(self, Queued q) except -1
     cdef bint enough_replies(self) except -1

@@ -61,18 +61,12 @@ class BufferBudget:
         self.small = min(SMALL_BYTES, link // 2)
 
     def take(self, q: Queued, size: cython.Py_ssize_t) -> None:
-        """Count `size` more waiting bytes of a delivery, and its record with the first ones."""
+        """Count `size` more waiting bytes of a delivery, and hold its session if they exceed a limit."""
+        self.count(q, size)
         lk: RouterLink | None = q.link
-        if q.kept == 0:
-            size += RECORD_BYTES
-        q.kept += size
         if lk is None:
-            self.replies += size
             return
         conn: RouterConnection = lk.connection
-        lk.kept += size
-        conn.kept += size
-        self.kept += size
         if self.kept > self.peak:
             self.peak = self.kept
         if self.kept > self.per_router:
@@ -94,17 +88,26 @@ class BufferBudget:
         ):
             self.narrow(lk)
 
-    def take_own(self, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
-        """Count `size` more bytes of an incomplete message to the router itself. False if a budget is exhausted: then
-        the caller must refuse the message, as it could not be completed while its session is held."""
-        lk: RouterLink = q.link  # type: ignore[assignment]
-        conn: RouterConnection = lk.connection
+    def count(self, q: Queued, size: cython.Py_ssize_t) -> None:
+        """Add `size` more bytes of a delivery to all sums, and its record with the first ones."""
         if q.kept == 0:
             size += RECORD_BYTES
         q.kept += size
+        lk: RouterLink | None = q.link
+        if lk is None:
+            self.replies += size
+            return
+        conn: RouterConnection = lk.connection
         lk.kept += size
         conn.kept += size
         self.kept += size
+
+    def take_own(self, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
+        """Count `size` more bytes of an incomplete message to the router itself. False if a budget is exhausted: then
+        the caller must refuse the message, as it could not be completed while its session is held."""
+        self.count(q, size)
+        lk: RouterLink = q.link  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
         if lk.edge or conn.role == "inter-router":
             return True
         return conn.kept <= self.per_connection and self.kept <= self.per_router
