@@ -135,7 +135,7 @@ class Neighbours:
             if late > self._settings.hello_interval_s:
                 # This process was stopped; what peers sent meanwhile waits in its sockets, so they were not silent.
                 link.heard_at = min(now, link.heard_at + late)
-            if link.peer is not None and now - link.heard_at >= self._settings.hello_max_age_s:
+            if link.peer is not None and now >= self._silent_at(link):
                 out.append(LogEvent("info", "ROUTER_HELLO", f"{link.peer} is silent on link {link.id}: dropped"))
                 link.peer = None
                 link.two_way = False
@@ -143,8 +143,13 @@ class Neighbours:
                 self._send(link, now, out)
         self.wake = min((self._deadline(link) for link in self._links.values()), default=math.inf)
 
+    def _silent_at(self, link: Link) -> float:
+        """When the peer counts as silent. One sum for deadline and check: with two, rounding could let a tick at the
+        deadline find nothing to do, and the next one be due at the same time."""
+        return link.heard_at + self._settings.hello_max_age_s
+
     def _deadline(self, link: Link) -> float:
-        silence = math.inf if link.peer is None else link.heard_at + self._settings.hello_max_age_s
+        silence = math.inf if link.peer is None else self._silent_at(link)
         return min(link.next_hello, link.extra_at, silence)
 
     def _send(self, link: Link, now: float, out: list[Effect]) -> None:

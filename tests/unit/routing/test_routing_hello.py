@@ -191,3 +191,17 @@ def test_octets_of_who_does_not_hear_us_prove_nothing() -> None:
         run(router, at)
         router.link_heard(5, float(at))
     assert hellos(router.tick(router.deadline()))[-1] == (5, [])
+
+
+def test_a_tick_at_its_deadline_always_gets_on() -> None:
+    """Also where rounding makes the time since the last HELLO less than helloMaxAgeSeconds at the deadline."""
+    heard_at = next(at for at in (1000 + n / 7 for n in range(1000)) if at + 3.0 - at < 3.0)
+    router = engine()
+    router.link_up(5, 1, heard_at)
+    router.on_control(5, "HELLO", hello(), heard_at)
+    deadlines = []
+    while (at := router.deadline()) <= heard_at + 3.5:
+        router.tick(at)
+        deadlines.append(at)
+        assert len(deadlines) < 50, deadlines[-3:]
+    assert router.local.link_state == {}
