@@ -16,6 +16,7 @@ from rich.console import Console
 from tests.bench import (
     attacks,
     containers,
+    flood_memory,
     floods,
     machine,
     mesh,
@@ -37,7 +38,8 @@ HERE: Final = Path(__file__).resolve().parent
 BASELINE: Final = HERE / "baseline.json"
 ALL: Final = (
     *(*scenarios.SCENARIOS, *mesh.SCENARIOS, *containers.SCENARIOS, *telemetry.SCENARIOS),
-    *(*floods.SCENARIOS, *attacks.SCENARIOS, *policy.SCENARIOS, *turns.SCENARIOS),
+    *(*floods.SCENARIOS, *flood_memory.SCENARIOS, *attacks.SCENARIOS),
+    *(*policy.SCENARIOS, *turns.SCENARIOS),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,6 +57,8 @@ def _mesh(name: str, title: str, unit: str, target: float | None, c_router: floa
 _FEW: Final = {COMPILED: Target(3.0), INTERPRETED: Target(3.0)}
 _FIVE: Final = {COMPILED: Target(5.0), INTERPRETED: Target(5.0)}
 _HUNDRED: Final = {COMPILED: Target(100.0), INTERPRETED: Target(100.0)}
+_FIFTH_MORE: Final = {COMPILED: Target(1.2), INTERPRETED: Target(1.2)}
+_NO_MORE: Final = {COMPILED: Target(1.03), INTERPRETED: Target(1.03)}
 _DOUBLE: Final = {COMPILED: Target(2.0), INTERPRETED: Target(2.0)}
 _LEAN: Final = {COMPILED: Target(0.6, NATS), INTERPRETED: Target(10, NATS)}
 _COPY: Final = {COMPILED: Target(1.3, FLOOR)}
@@ -113,7 +115,15 @@ def _floods() -> list[Figure]:
             for name, what in attacks.items()
         ),
         *(Figure(f"flood-machine-{name}", f"{elsewhere}: {what}", "×", digits=1) for name, what in floods.items()),
+        *_kept({name: what for name, what in (floods | attacks).items() if name not in ("hellos", "shakes", "logins")}),
     ]
+
+
+def _kept(floods: Mapping[str, str]) -> Iterator[Figure]:
+    """Memory in use once a flood is over."""
+    for name, what in floods.items():
+        yield Figure(f"kept-{name}", f"memory after ten floods by that at the start: {what}", "×", _FIFTH_MORE)
+        yield Figure(f"grows-{name}", f"memory after ten floods by that after two: {what}", "×", _NO_MORE)
 
 
 def _turns() -> list[Figure]:
