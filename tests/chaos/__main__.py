@@ -8,13 +8,16 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import waymesh_amqp
 from tests.chaos.mesh import shape
-from tests.chaos.planted import DEFECTS
-from tests.chaos.run import Options, Run, save
+from tests.chaos.planted import DEFECTS, words
+from tests.chaos.processes import Processes
+from tests.chaos.run import Options, Result, Run, save
 from tests.chaos.schedule import Round, from_rows, schedule, text
+from tests.chaos.simulated import schedule_of, shrink, simulate
 from tests.chaos.workload import PLANS
 from tests.kit import tls_contexts
 
@@ -32,6 +35,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         epilog="Exit code: 0 if all was kept, 1 if not; then a folder with the histories, the schedule and the logs "
         "stays, and the command that runs the schedule again is printed.",
     )
+    parser.add_argument(
+        "--simulate",
+        type=int,
+        metavar="SEEDS",
+        help="in the simulation instead: so many seeds, each as long as --minutes; what fails is made smaller",
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="no round of faults begins later (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule and of what the clients do (default 1)")
     parser.add_argument("--schedule", type=Path, help="schedule.json of an earlier run, all of it, not a new one")
@@ -44,25 +53,41 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main() -> int:
     """Run what was asked for."""
     asked = parse(sys.argv[1:])
-    tls_contexts.share()
-    seconds = 0.0 if asked.schedule else asked.minutes * 60
-    rounds: list[Round]
+    given: list[Round] | None = None
     if asked.schedule:
-        rounds = from_rows(json.loads(asked.schedule.read_text(encoding="utf-8")))
-    else:
-        rounds = schedule(asked.seed, seconds, shape(PLANS), asked.idle)
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="chaos-"))
-    folder.mkdir(parents=True, exist_ok=True)
+        given = from_rows(json.loads(asked.schedule.read_text(encoding="utf-8")))
+    if asked.simulate:
+        return simulate_seeds(asked, given)
+    tls_contexts.share()
+    seconds = 0.0 if given else asked.minutes * 60
+    rounds = given or schedule(asked.seed, seconds, shape(PLANS), asked.idle)
+    folder = folder_of(asked)
     print(f"seed {asked.seed}, engine {waymesh_amqp.engine()}, {len(rounds)} rounds\n{text(rounds)}", flush=True)
-    options = Options(asked.seed, asked.idle, seconds, defect=asked.plant, say=lambda line: print(line, flush=True))
+    options = Options(seconds, say=lambda line: print(line, flush=True))
     if asked.plant:
         options.patience_s = PLANT_PATIENCE_S
+    place = Processes(folder, asked.seed, asked.idle, words(asked.plant) if asked.plant else None)
     began = time.monotonic()
-    result = Run(folder, options).go(rounds)
-    save(folder, rounds, result, options)
+    result = Run(place, options).go(rounds)
+    plant = f" --plant {asked.plant}" if asked.plant else ""
+    return judge(asked, rounds, result, folder, f"{time.monotonic() - began:.0f} s", plant)
+
+
+def folder_of(asked: argparse.Namespace) -> Path:
+    """Where logs and histories go."""
+    folder: Path = asked.folder or Path(tempfile.mkdtemp(prefix="chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def judge(
+    asked: argparse.Namespace, rounds: list[Round], result: Result, folder: Path, took: str, words_again: str
+) -> int:
+    """Print the verdict, and keep what a look at violations needs; the exit code."""
+    save(folder, rounds, result, asked.seed)
     for problem in result.problems[:SHOWN]:
         print("note: " + problem)
-    took = f"{result.rounds} rounds, {len(result.events)} events, {time.monotonic() - began:.0f} s"
+    took = f"{result.rounds} rounds, {len(result.events)} events, {took}"
     if not result.violations:
         print(f"kept: {took}")
         if asked.folder is None:
@@ -71,12 +96,38 @@ def main() -> int:
     for found in result.violations[:SHOWN]:
         print(f"{found.kind} {found.message}: {found.text}")
     print(f"violated: {len(result.violations)} violations, {took}; see {folder}")
-    plant = f" --plant {asked.plant}" if asked.plant else ""
     print(
         f"again: WAYMESH_ENGINE={waymesh_amqp.engine()} {sys.executable} -m tests.chaos --seed {asked.seed} "
-        f"--idle {asked.idle}{plant} --schedule {folder / 'schedule.json'}"
+        f"--idle {asked.idle}{words_again} --schedule {folder / 'schedule.json'}"
     )
     return 1
+
+
+def simulate_seeds(asked: argparse.Namespace, given: list[Round] | None) -> int:
+    """Run seeds in virtual time until one of them fails; the exit code."""
+    print(f"{asked.simulate} seeds from {asked.seed} on, engine {waymesh_amqp.engine()}", flush=True)
+    began, rounds_done = time.monotonic(), 0
+    for seed in range(asked.seed, asked.seed + asked.simulate):
+        rounds = given or schedule_of(seed, asked.minutes * 60, asked.idle)
+        result = simulate(seed, rounds, asked.idle)
+        rounds_done += result.rounds
+        if result.violations:
+            kinds = {found.kind for found in result.violations}
+            print(f"seed {seed}: {sorted(kinds)} in {len(rounds)} rounds, which are made fewer", flush=True)
+            rounds = shrink(rounds, partial(fails_alike, kinds, seed, asked.idle))
+            print(text(rounds))
+            asked.seed = seed
+            result = simulate(seed, rounds, asked.idle, say=lambda line: print(line, flush=True))
+            return judge(asked, rounds, result, folder_of(asked), "virtual", " --simulate 1")
+        if seed % 10 == 9:
+            print(f"{time.monotonic() - began:6.0f} s: seed {seed}, {rounds_done} rounds", flush=True)
+    print(f"kept: {asked.simulate} seeds, {rounds_done} rounds, {time.monotonic() - began:.0f} s")
+    return 0
+
+
+def fails_alike(kinds: set[str], seed: int, idle_s: int, rounds: list[Round]) -> bool:
+    """Whether a schedule has a violation of one of these kinds."""
+    return any(found.kind in kinds for found in simulate(seed, rounds, idle_s).violations)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,13 @@
-"""One client of a run, and its links."""
+"""One client of a run, and its links: what they do, whatever carries their frames."""
 
 from __future__ import annotations
 
 import random
-import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-import proton
-from proton.reactor import AtLeastOnce, AtMostOnce
-
-from tests.chaos.events import (
-    ACCEPTED,
-    MODIFIED,
-    REJECTED,
-    RELEASED,
-    Answered,
-    Attached,
-    Credit,
-    Gone,
-    Outcome,
-    Received,
-    Sent,
-)
+from tests.chaos.events import Answered, Attached, Credit, Event, Gone, Outcome, Received, Sent
+from tests.chaos.through import Through
 from tests.chaos.workload import (
     ANSWERS,
     CONSUMER_CREDIT,
@@ -34,29 +20,114 @@ from tests.chaos.workload import (
     Sends,
 )
 
-if TYPE_CHECKING:
-    from tests.chaos.clients import Clients
-
 RETRY_S = (0.2, 1.0)
-STATES = {
-    proton.Delivery.ACCEPTED: ACCEPTED,
-    proton.Delivery.REJECTED: REJECTED,
-    proton.Delivery.RELEASED: RELEASED,
-    proton.Delivery.MODIFIED: MODIFIED,
-}
-NUMBERS = {name: number for number, name in STATES.items()}
+
+
+class SendingLink(Protocol):
+    """A producer's link as the library of a client has it. It calls `on_…` of its task."""
+
+    @property
+    def credit(self) -> int:
+        """What may be sent."""
+
+    def send(self, words: dict[str, Any], priority: int) -> None:
+        """A message with this map as its application-properties, and `words["size"]` letters as its body."""
+
+
+class ReceivingLink(Protocol):
+    """A consumer's link, likewise."""
+
+    def flow(self, credit: int) -> None:
+        """Give so much more credit."""
+
+    def drain(self) -> None:
+        """Ask for what the credit given so far allows, and give none."""
+
+    def is_drained(self) -> bool:
+        """Whether nothing more can come."""
+
+    def answer(self, delivery: Any, state: str) -> None:
+        """Settle with an outcome; `modified` as failed."""
+
+    def close(self) -> None:
+        """Detach."""
+
+
+class Connected(Protocol):
+    """A connection of a client, that begins to open when it is made, and calls `on_lost` of its client at its end."""
+
+    def sender(self, task: Producer, settled: bool) -> SendingLink:
+        """Attach to the address of the task."""
+
+    def receiver(self, task: Consumer) -> ReceivingLink:
+        """Attach to the address of the task."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class Surroundings(Protocol):
+    """Where clients run: their clock and library."""
+
+    def now(self) -> float:
+        """Seconds of a monotonic clock."""
+
+    def after(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Call it later."""
+
+    def dial(self, client: Client, container_id: str) -> Connected:
+        """A new connection to the client's router."""
+
+
+class Group:
+    """All clients of a run. `events`: what they wrote."""
+
+    def __init__(self, plans: dict[str, Plan], seed: int, around: Surroundings) -> None:
+        self.around = around
+        self.events: list[Event] = []
+        self.problems: list[str] = []
+        """Links that a router ended, and why: no violation, but good to know."""
+        self.sending = True
+        self.through = Through(plans)
+        self.clients = [Client(self, name, plan, seed) for name, plan in plans.items()]
+
+    def connect(self) -> None:
+        """Connect all of them for the first time."""
+        for client in self.clients:
+            client.connect()
+
+    def tick(self) -> None:
+        """What is due, for all of them; to be called often."""
+        now = self.around.now()
+        for client in self.clients:
+            client.tick(now)
+
+    def finish(self) -> None:
+        """Send nothing new."""
+        self.sending = False
+        for client in self.clients:
+            client.finish()
+
+    def are_attached(self) -> bool:
+        """Whether all clients have all their links."""
+        return all(client.is_attached() for client in self.clients)
+
+    def are_done(self) -> bool:
+        """Whether producers know all outcomes, and consumers have answered all; after `finish`."""
+        return not self.sending and all(client.is_done() for client in self.clients)
 
 
 class Client:
     """A connection that is opened again whenever it ends."""
 
-    def __init__(self, all_: Clients, name: str, plan: Plan, port: int, seed: int) -> None:
-        self.all = all_
+    def __init__(self, group: Group, name: str, plan: Plan, seed: int) -> None:
+        self.group = group
+        self.around = group.around
         self.name = name
+        self.router = plan.router
         self.rng = random.Random(f"{seed}/{name}")
-        self.connection: Any = None
-        self.attempt = 0
-        self._url = f"amqp://127.0.0.1:{port}"
+        self.connection: Connected | None = None
+        self._attempt = 0
         self.tasks: list[Task] = [
             Producer(self, link, number) if isinstance(link, Sends) else Consumer(self, link, number)
             for number, link in enumerate(plan.links)
@@ -64,14 +135,8 @@ class Client:
 
     def connect(self) -> None:
         """Connect, and attach all links."""
-        self.attempt += 1
-        container = self.all.container
-        container.container_id = f"{self.name}/{self.attempt}"
-        connection: Any = container.connect(
-            self._url, reconnect=False, allowed_mechs="ANONYMOUS", heartbeat=self.all.idle_s
-        )
-        connection.client = self
-        self.connection = connection
+        self._attempt += 1
+        self.connection = self.around.dial(self, f"{self.name}/{self._attempt}")
         for task in self.tasks:
             task.attach()
 
@@ -80,7 +145,7 @@ class Client:
         self.connection = None
         for task in self.tasks:
             task.end(lost=True)
-        self.all.after(self.rng.uniform(*RETRY_S), self.connect)
+        self.around.after(self.rng.uniform(*RETRY_S), self.connect)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -106,13 +171,13 @@ class Task:
 
     def __init__(self, client: Client, address: str, number: int) -> None:
         self.client = client
-        self.all = client.all
+        self.group = client.group
+        self.around = client.around
         self.address = address
         self.name = ""
         self.attached = False
         self.comes_back = False
         """It has detached by itself, and will attach again."""
-        self.link: Any = None
         self._number = number
         self._attaches = 0
 
@@ -121,37 +186,35 @@ class Task:
         self._attaches += 1
         self.name = f"{self.client.name}.{self._number}.{self._attaches}"
         self.comes_back = False
-        self.link = self.create()
-        self.link.task = self
+        assert self.client.connection is not None
+        self.create(self.client.connection)
 
-    def create(self) -> Any:
+    def create(self, connection: Connected) -> None:
+        """Make `link`."""
         raise NotImplementedError
 
     def on_attached(self) -> None:
-        """The router has answered; without a terminus it refuses, and a detach follows."""
-        terminus = self.link.remote_target if self.sender else self.link.remote_source
-        if terminus.address is not None and not self.attached:
+        """The router has accepted the link."""
+        if not self.attached:
             self.attached = True
-            self.all.events.append(Attached(time.monotonic(), self.name, self.address, self.sender))
+            self.group.events.append(Attached(self.around.now(), self.name, self.address, self.sender))
             self.begin()
 
     def begin(self) -> None:
         """The link is there."""
 
     def on_detached(self, error: str) -> None:
-        """By the router: as an answer, or on its own, after which the client begins anew."""
-        if self.link.state & proton.Endpoint.LOCAL_ACTIVE:
-            self.all.problems.append(f"{time.monotonic():.3f} {self.name} of {self.address} was detached: {error}")
-            self.end(lost=True)
-            self.link.close()
-            if self.client.connection is not None:
-                self.client.connection.close()
+        """By the router, on its own: the client begins anew."""
+        self.group.problems.append(f"{self.around.now():.3f} {self.name} of {self.address} was detached: {error}")
+        self.end(lost=True)
+        if self.client.connection is not None:
+            self.client.connection.close()
 
     def end(self, *, lost: bool) -> None:
         """The link is gone."""
         if self.attached:
             self.attached = False
-            self.all.events.append(Gone(time.monotonic(), self.name, lost))
+            self.group.events.append(Gone(self.around.now(), self.name, lost))
         self.forget()
 
     def forget(self) -> None:
@@ -165,12 +228,6 @@ class Task:
 
     def is_done(self) -> bool:
         raise NotImplementedError
-
-    def on_flow(self) -> None:
-        """The router told its credit."""
-
-    def on_delivery(self, delivery: Any) -> None:
-        """Something about a delivery has changed."""
 
 
 class Producer(Task):
@@ -187,17 +244,16 @@ class Producer(Task):
         self._dry = False
         """The last event of its credit says 0."""
 
-    def create(self) -> Any:
-        mode = AtMostOnce() if self._plan.settled else AtLeastOnce()
-        return self.all.container.create_sender(self.client.connection, self.address, name=self.name, options=mode)
+    def create(self, connection: Connected) -> None:
+        self.link: SendingLink = connection.sender(self, self._plan.settled)
 
     def begin(self) -> None:
-        self._count, self._due = 0, time.monotonic()
+        self._count, self._due = 0, self.around.now()
 
     def tick(self, now: float) -> None:
         """Messages that could not be sent in time are not sent later, all at once."""
         self._due = max(self._due, now - 5 / self._plan.rate)
-        while self._due <= now and self.all.sending and self._waiting < self._plan.window:
+        while self._due <= now and self.group.sending and self._waiting < self._plan.window:
             if self.link.credit <= 0:
                 self._note_credit(0)
                 return
@@ -205,6 +261,7 @@ class Producer(Task):
             self._send(now)
 
     def on_flow(self) -> None:
+        """The router told its credit."""
         if self.link.credit > 0:
             self._note_credit(self.link.credit)
 
@@ -218,34 +275,28 @@ class Producer(Task):
     def is_done(self) -> bool:
         return not self._waiting
 
-    def on_delivery(self, delivery: Any) -> None:
-        if not self.attached or not delivery.updated or not delivery.settled or self._plan.settled:
-            return
-        state = STATES.get(delivery.remote_state, f"state {delivery.remote_state}")
-        self.all.events.append(Outcome(time.monotonic(), self.name, delivery.message, state))
-        self._waiting -= 1
-        delivery.settle()
+    def on_outcome(self, message: str, state: str) -> None:
+        """The router settled a message."""
+        if self.attached:
+            self.group.events.append(Outcome(self.around.now(), self.name, message, state))
+            self._waiting -= 1
 
     def _note_credit(self, credit: int) -> None:
         if self.attached and self._dry != (credit == 0):
             self._dry = credit == 0
-            self.all.events.append(Credit(time.monotonic(), self.name, credit))
+            self.group.events.append(Credit(self.around.now(), self.name, credit))
 
     def _send(self, now: float) -> None:
         rng = self.client.rng
         size = LARGE if rng.random() < LARGE_SHARE else rng.randrange(100)
         priority = rng.choice(PRIORITIES)
         message = f"{self.name}:{self._count}"
-        words = {"message": message, "from": self.client.name, "at": time.monotonic(), "size": size}
-        body = proton.Message(body="x" * size, properties=words, priority=priority)
-        self.all.events.append(
-            Sent(words["at"], self.name, message, self._count, self._plan.settled, priority)  # type: ignore[arg-type]
-        )
+        words = {"message": message, "from": self.client.name, "at": now, "size": size}
+        self.group.events.append(Sent(now, self.name, message, self._count, self._plan.settled, priority))
         self._count += 1
-        delivery: Any = self.link.send(body)
         if not self._plan.settled:
             self._waiting += 1
-            delivery.message = message
+        self.link.send(words, priority)
 
 
 class Consumer(Task):
@@ -259,15 +310,12 @@ class Consumer(Task):
         self._kept: list[tuple[float, Any, str]] = []
         """Deliveries without an answer, and when they get one."""
 
-    def create(self) -> Any:
-        link = self.all.container.create_receiver(
-            self.client.connection, self.address, name=self.name, options=AtLeastOnce()
-        )
-        link.flow(CONSUMER_CREDIT)
-        return link
+    def create(self, connection: Connected) -> None:
+        self.link: ReceivingLink = connection.receiver(self)
+        self.link.flow(CONSUMER_CREDIT)
 
     def begin(self) -> None:
-        self._until = time.monotonic() + self._stays_s * self.client.rng.uniform(0.5, 1.5)
+        self._until = self.around.now() + self._stays_s * self.client.rng.uniform(0.5, 1.5)
         self._leaving = False
 
     def tick(self, now: float) -> None:
@@ -276,10 +324,10 @@ class Consumer(Task):
             self._kept = [kept for kept in self._kept if kept[0] > now]
             for _, delivery, message in due:
                 self._answer(delivery, message)
-        if self._stays_s and now > self._until and self.all.sending and not self._leaving:
+        if self._stays_s and now > self._until and self.group.sending and not self._leaving:
             self._leaving = True
-            self.link.drain(0)
-        if self._leaving and self.link.credit == 0 and self.link.current is None:
+            self.link.drain()
+        if self._leaving and self.link.is_drained():
             self._leave()
 
     def _leave(self) -> None:
@@ -287,7 +335,7 @@ class Consumer(Task):
         self.comes_back = True
         self.end(lost=False)
         self.link.close()
-        self.all.after(0.5, self._again)
+        self.around.after(0.5, self._again)
 
     def forget(self) -> None:
         self._kept = []
@@ -295,44 +343,44 @@ class Consumer(Task):
     def is_done(self) -> bool:
         return not self._kept
 
-    def on_delivery(self, delivery: Any) -> None:
+    def on_abort(self) -> None:
+        """A delivery was aborted."""
+        if self.attached:
+            self._renew()
+
+    def on_message(self, words: dict[str, Any], length: int, delivery: Any) -> None:
+        """A message has come whole. `length`: of its body; `delivery`: None of a settled one."""
         if not self.attached:
             return
-        if delivery.aborted:
-            delivery.settle()
-            self._renew()
-            return
-        if delivery.partial or not delivery.readable:
-            return
-        now = time.monotonic()
-        body = proton.Message()
-        body.decode(self.link.recv(delivery.pending) or b"")
-        self.link.advance()
-        words: Any = body.properties
-        whole = isinstance(body.body, str) and len(body.body) == words["size"]
-        message = words["message"] if whole else f"{words['message']} damaged"
-        self.all.events.append(Received(now, self.name, message, bool(delivery.settled)))
-        self.all.through.note(words["from"], self.address, self.client.name, words["at"])
-        if delivery.settled:
-            delivery.settle()
+        now = self.around.now()
+        message = words["message"] if length == words["size"] else f"{words['message']} damaged"
+        self.group.events.append(Received(now, self.name, message, delivery is None))
+        self.group.through.note(words["from"], self.address, self.client.name, words["at"])
+        if delivery is None:
             self._renew()
         elif self.client.rng.random() < 0.8:
             self._answer(delivery, message)
         else:
             self._kept.append((now + self.client.rng.uniform(0.0, LATE_S), delivery, message))
 
+    def on_damage(self, delivery: Any) -> None:
+        """What has come is no message: no one has sent that."""
+        if self.attached:
+            self.group.events.append(Received(self.around.now(), self.name, "damaged", delivery is None))
+            if delivery is None:
+                self._renew()
+            else:
+                self._answer(delivery, "damaged")
+
     def _answer(self, delivery: Any, message: str) -> None:
         state = self.client.rng.choices(list(ANSWERS), list(ANSWERS.values()))[0]
-        self.all.events.append(Answered(time.monotonic(), self.name, message, state))
-        if state == MODIFIED:
-            delivery.local.failed = True
-        delivery.update(NUMBERS[state])
-        delivery.settle()
+        self.group.events.append(Answered(self.around.now(), self.name, message, state))
+        self.link.answer(delivery, state)
         self._renew()
 
     def _renew(self) -> None:
         if not self._leaving:
-            self.link.flow(1)
+                self.link.flow(1)
 
     def _again(self) -> None:
         if self.comes_back and self.client.connection is not None:

@@ -1,6 +1,6 @@
-"""Clients that connect again and again, send, receive, answer at random, and write down all of it.
+"""Clients on python-qpid-proton, on real connections.
 
-They run on python-qpid-proton, in one thread: little CPU, and the order in which they write is that in which it was.
+They run in one thread: little CPU, and the order in which they write is that in which it was.
 """
 
 from __future__ import annotations
@@ -11,49 +11,43 @@ from collections.abc import Callable
 from typing import Any
 
 import proton
-from proton.reactor import ApplicationEvent, Container, EventInjector
+from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container, EventInjector
 
-from tests.chaos.client import Client
-from tests.chaos.events import Event
-from tests.chaos.through import Through
+from tests.chaos.client import Client, Consumer, Group, Producer
+from tests.chaos.events import ACCEPTED, MODIFIED, REJECTED, RELEASED
 from tests.chaos.workload import Plan
 from tests.kit.crowd import Transports
 from tests.kit.garbage import GARBAGE, free
 
 TICK_S = 0.05
 STOP_S = 60.0
+STATES = {
+    proton.Delivery.ACCEPTED: ACCEPTED,
+    proton.Delivery.REJECTED: REJECTED,
+    proton.Delivery.RELEASED: RELEASED,
+    proton.Delivery.MODIFIED: MODIFIED,
+}
+NUMBERS = {name: number for number, name in STATES.items()}
 
 
 class Clients(proton.Handler):
-    """All clients of a run. `events`: what they wrote, which other threads may copy."""
+    """The clients of a run, their thread, and their connections."""
 
     def __init__(self, plans: dict[str, Plan], ports: dict[str, int], seed: int, idle_s: float) -> None:
         """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection."""
         super().__init__()
-        self.events: list[Event] = []
-        self.problems: list[str] = []
-        """Links that a router ended, and why: no violation, but good to know."""
-        self.idle_s = idle_s
-        self.sending = True
-        self.through = Through(plans)
+        self.group = Group(plans, seed, self)
+        self._ports = ports
+        self._idle_s = idle_s
         self._stopping = False
         self._wake = EventInjector()
         self.container = Container(self, global_handler=Transports())
         self.container.selectable(self._wake)
-        self.clients = [Client(self, name, plan, ports[name], seed) for name, plan in plans.items()]
         GARBAGE.hold()
         self._thread = threading.Thread(target=self.container.run, name="clients", daemon=True)
         self._thread.start()
 
     # ---- from other threads
-    def are_attached(self) -> bool:
-        """Whether all clients have all their links."""
-        return all(client.is_attached() for client in self.clients)
-
-    def are_done(self) -> bool:
-        """Whether producers know all outcomes, and consumers have answered all; after `finish`."""
-        return not self.sending and all(client.is_done() for client in self.clients)
-
     def finish(self) -> None:
         """Send nothing new."""
         self._wake.trigger(ApplicationEvent("finish"))
@@ -64,32 +58,42 @@ class Clients(proton.Handler):
         self._wake.close()
         self._thread.join(STOP_S)
         assert not self._thread.is_alive(), "the thread of the clients does not end"
-        for client in self.clients:
-            if client.connection is not None:
-                free(client.connection)
+        for client in self.group.clients:
+            connection: Any = client.connection
+            if connection is not None:
+                free(connection.raw)
         GARBAGE.let_go()
 
-    # ---- in the thread of the container
+    # ---- surroundings of a client
+    def now(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
     def after(self, delay_s: float, action: Callable[[], None]) -> None:
         """Call it later."""
         self.container.schedule(delay_s, _Timer(action))
 
+    def dial(self, client: Client, container_id: str) -> ProtonConnection:
+        """A connection that is being opened."""
+        container = self.container
+        container.container_id = container_id
+        url = f"amqp://127.0.0.1:{self._ports[client.name]}"
+        raw: Any = container.connect(url, reconnect=False, allowed_mechs="ANONYMOUS", heartbeat=self._idle_s)
+        raw.client = client
+        return ProtonConnection(container, raw)
+
+    # ---- in the thread of the container
     def on_reactor_init(self, event: Any) -> None:
-        for client in self.clients:
-            client.connect()
+        self.group.connect()
         self._tick()
 
     def _tick(self) -> None:
         if not self._stopping:
-            now = time.monotonic()
-            for client in self.clients:
-                client.tick(now)
+            self.group.tick()
             self.after(TICK_S, self._tick)
 
     def on_finish(self, event: Any) -> None:
-        self.sending = False
-        for client in self.clients:
-            client.finish()
+        self.group.finish()
 
     def on_leave(self, event: Any) -> None:
         self._stopping = True
@@ -103,27 +107,139 @@ class Clients(proton.Handler):
             event.connection.client.on_lost()
 
     def on_link_remote_open(self, event: Any) -> None:
-        if _is_current(event.link):
-            event.link.task.on_attached()
+        """Without a terminus the router refuses, and a detach follows."""
+        link = event.link
+        terminus = link.remote_target if link.is_sender else link.remote_source
+        if terminus.address is not None and _is_current(link):
+            link.carried.task.on_attached()
 
     def on_link_remote_close(self, event: Any) -> None:
-        if _is_current(event.link):
-            event.link.task.on_detached(str(event.link.remote_condition or ""))
+        link = event.link
+        if _is_current(link) and link.state & proton.Endpoint.LOCAL_ACTIVE:
+            link.close()
+            link.carried.task.on_detached(str(link.remote_condition or ""))
 
     on_link_remote_detach = on_link_remote_close
 
     def on_link_flow(self, event: Any) -> None:
-        if _is_current(event.link):
-            event.link.task.on_flow()
+        if event.link.is_sender and _is_current(event.link):
+            event.link.carried.task.on_flow()
 
     def on_delivery(self, event: Any) -> None:
         if _is_current(event.link):
-            event.link.task.on_delivery(event.delivery)
+            event.link.carried.on_delivery(event.delivery)
+
+
+class ProtonConnection:
+    """A connection as clients want it. `raw`: proton's."""
+
+    def __init__(self, container: Container, raw: Any) -> None:
+        self._container = container
+        self.raw = raw
+
+    def sender(self, task: Producer, settled: bool) -> ProtonSender:
+        """Attach a sender."""
+        mode = AtMostOnce() if settled else AtLeastOnce()
+        return ProtonSender(
+            task, self._container.create_sender(self.raw, task.address, name=task.name, options=mode), settled
+        )
+
+    def receiver(self, task: Consumer) -> ProtonReceiver:
+        """Attach a receiver."""
+        return ProtonReceiver(
+            task, self._container.create_receiver(self.raw, task.address, name=task.name, options=AtLeastOnce())
+        )
+
+    def close(self) -> None:
+        """Close it."""
+        self.raw.close()
+
+
+class ProtonSender:
+    """A sender of proton."""
+
+    def __init__(self, task: Producer, raw: Any, settled: bool) -> None:
+        self.task = task
+        self._raw = raw
+        raw.carried = self
+        self._settled = settled
+
+    @property
+    def credit(self) -> int:
+        """What may be sent."""
+        return int(self._raw.credit)
+
+    def send(self, words: dict[str, Any], priority: int) -> None:
+        """Send a message."""
+        delivery: Any = self._raw.send(proton.Message(body="x" * words["size"], properties=words, priority=priority))
+        if not self._settled:
+            delivery.message = words["message"]
+
+    def on_delivery(self, delivery: Any) -> None:
+        """An outcome came."""
+        if delivery.updated and delivery.settled and not self._settled:
+            state = STATES.get(delivery.remote_state, f"state {delivery.remote_state}")
+            self.task.on_outcome(delivery.message, state)
+            delivery.settle()
+
+
+class ProtonReceiver:
+    """A receiver of proton."""
+
+    def __init__(self, task: Consumer, raw: Any) -> None:
+        self.task = task
+        self._raw = raw
+        raw.carried = self
+
+    def close(self) -> None:
+        """Detach."""
+        self._raw.close()
+
+    def flow(self, credit: int) -> None:
+        """Give more credit."""
+        self._raw.flow(credit)
+
+    def drain(self) -> None:
+        """Use up the credit that is given."""
+        self._raw.drain(0)
+
+    def is_drained(self) -> bool:
+        """Whether nothing more can come."""
+        return self._raw.credit == 0 and self._raw.current is None
+
+    def answer(self, delivery: Any, state: str) -> None:
+        """Settle with an outcome."""
+        if state == MODIFIED:
+            delivery.local.failed = True
+        delivery.update(NUMBERS[state])
+        delivery.settle()
+
+    def on_delivery(self, delivery: Any) -> None:
+        """A transfer came."""
+        if delivery.aborted:
+            delivery.settle()
+            self.task.on_abort()
+        elif delivery.readable and not delivery.partial:
+            data = self._raw.recv(delivery.pending) or b""
+            self._raw.advance()
+            settled = bool(delivery.settled)
+            if settled:
+                delivery.settle()
+            body = proton.Message()
+            try:
+                body.decode(data)
+            except proton.ProtonException:
+                self.task.on_damage(None if settled else delivery)
+                return
+            words: Any = body.properties
+            length = len(body.body) if isinstance(body.body, str) else -1
+            self.task.on_message(words, length, None if settled else delivery)
 
 
 def _is_current(link: Any) -> bool:
     """Whether it is not one that its task has replaced."""
-    return bool(link == link.task.link)
+    task = link.carried.task
+    return bool(task.link is link.carried)
 
 
 class _Timer(proton.Handler):

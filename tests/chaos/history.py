@@ -246,7 +246,7 @@ def _order(history: History, terms: Terms) -> Iterator[Violation]:
             last[way] = message
             if before is None or before.sent.number <= message.sent.number:
                 continue
-            if not history.faults.within(message.sent.at, receipt.at):
+            if not history.breaks.within(message.sent.at, receipt.at):
                 yield Violation("order", message.sent.message, f"{name} got {before.sent.message} before it")
 
 

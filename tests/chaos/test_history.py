@@ -65,8 +65,8 @@ GOOD: dict[str, Sequence[Event]] = {
     "settled, lost with a router": [sent(settled=True), CRASH],
     "no outcome, as the producer is gone": [sent(), received(), Gone(12, "p", True)],
     "written down late": [received(at=9.9), sent(), answered(), told()],
-    "order changed by a fault": [
-        sent("a", 0, settled=True), sent("b", 1, settled=True), PAUSE,
+    "order changed by a loss": [
+        sent("a", 0, settled=True), sent("b", 1, settled=True), CRASH,
         received(message="b", at=12, settled=True), received(message="a", at=13, settled=True)],
     "no credit, but no consumer": [Gone(5, "c"), Gone(5, "d"), Credit(10, "p", 0)],
     "no credit, as consumers are slow": [Credit(10, "p", 0), sent(), received(at=12), answered(), told(),
@@ -98,6 +98,9 @@ BAD: dict[str, tuple[list[str], Sequence[Event]]] = {
     "no outcome": (["waiting"], [sent(), received(), answered()]),
     "out of order": (["order"], [sent("a", 0, settled=True), sent("b", 1, settled=True),
                                  received(message="b", settled=True), received(message="a", at=12, settled=True)]),
+    "out of order while a router only paused": (["order"], [
+        sent("a", 0, settled=True), sent("b", 1, settled=True), PAUSE,
+        received(message="b", settled=True), received(message="a", at=12, settled=True)]),
     "a stall": (["stall"], [Credit(10, "p", 0)]),
     "a stall that ended": (["stall"], [Credit(10, "p", 0), Credit(30, "p", 5)]),
     "another address": (["stranger"], [Attached(0, "x", "other", False), sent(), received("x"), answered(link="x"),

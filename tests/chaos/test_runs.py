@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.mesh import shape
-from tests.chaos.planted import DEFECTS
+from tests.chaos.planted import DEFECTS, FOUND_BY, words
+from tests.chaos.processes import Processes
 from tests.chaos.run import Options, Result, Run, save
 from tests.chaos.schedule import Planned, Round, schedule
 from tests.chaos.workload import PLANS
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.chaos, pytest.ma
 
 ALL = os.environ.get("WAYMESH_TEST_ALL") == "1"
 IDLE_S = 16
+SEED = 1
 GENTLE: list[Round] = [
     (Planned(0.0, "delay", "C-B", 2.0, "both", 0.2), Planned(0.5, "slow", "E-A", 2.0, "there", 10000)),
     (Planned(0.0, "pause", "B", 1.5), Planned(0.5, "hold", "A-C", 1.2, "back")),
@@ -34,28 +36,31 @@ LOSSES: list[Round] = [
 """In the last round, C is silent for longer than `helloMaxAgeSeconds`, and its consumers miss multicast messages."""
 SEEDED = schedule(12, 300, shape(PLANS), IDLE_S)[:3]
 QUICK: list[Round] = [(Planned(0.0, "delay", "C-B", 1.0, "both", 0.1),)]
+WAITING: list[Round] = [(Planned(0.0, "hold", "taker-b", 2.5), Planned(0.0, "hold", "taker-e", 2.5))]
+DIRECTED: dict[str, list[Round]] = {
+    "lost-credit": QUICK * 5,  # the first 250 deliveries of a link need no renewal
+    "forgotten-consumer": [(Planned(0.0, "cut", "taker-b"),)],
+    "overtaking": WAITING,
+}
+"""Schedules for defects that need one of their own."""
 
 
-def run(folder: Path, rounds: list[Round], seed: int, **options: float | str) -> Result:
-    chosen = Options(seed, IDLE_S, **options)  # type: ignore[arg-type]
-    result = Run(folder, chosen).go(rounds)
-    save(folder, rounds, result, chosen)
+def run(folder: Path, rounds: list[Round], defect: str = "", patience_s: float = 300.0) -> Result:
+    place = Processes(folder, SEED, IDLE_S, words(defect) if defect else None)
+    result = Run(place, Options(patience_s=patience_s)).go(rounds)
+    save(folder, rounds, result, SEED)
     return result
 
 
 @pytest.mark.parametrize("rounds", [GENTLE, LOSSES, SEEDED], ids=["gentle", "losses", "seeded"])
 def test_promises_are_kept_under_faults(tmp_path: Path, rounds: list[Round]) -> None:
-    result = run(tmp_path, rounds, 1)
+    result = run(tmp_path, rounds)
     assert result.violations == [], f"see {tmp_path}"
     assert result.rounds == len(rounds)
 
 
-STUCK = {"waiting", "hole", "loss", "stall", "recovery"}
-FOUND = {"sent-twice": {"duplicate"}, "lost-outcome": STUCK, "lost-credit": STUCK}
-
-
 @pytest.mark.parametrize("defect", DEFECTS if ALL else ["sent-twice"])
 def test_a_planted_defect_is_found(tmp_path: Path, defect: str) -> None:
-    rounds = QUICK * (5 if defect == "lost-credit" else 1)  # the first 250 deliveries of a link need no renewal
-    result = run(tmp_path, rounds, 1, defect=defect, patience_s=20.0 if FOUND[defect] is STUCK else 300.0)
-    assert FOUND[defect] & {found.kind for found in result.violations}, result.violations
+    patience_s = 20.0 if "recovery" in FOUND_BY[defect] else 300.0
+    result = run(tmp_path, DIRECTED.get(defect, QUICK), defect, patience_s)
+    assert FOUND_BY[defect] & {found.kind for found in result.violations}, result.violations

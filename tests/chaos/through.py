@@ -30,9 +30,10 @@ class Through:
         ]
 
     def note(self, producer: str, address: str, consumer: str, sent_at: float) -> None:
-        """A message has come."""
+        """A message has come; one that was not sent to this address is the checker's business."""
         key = (producer, address, consumer if address in TERMS.multicast else "")
-        self._latest[key] = max(self._latest[key], sent_at)
+        if key in self._latest:
+            self._latest[key] = max(self._latest[key], sent_at)
 
     def missing(self, since: float) -> list[str]:
         """Ways on which nothing has come that was sent since then."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.full.network import CLIENT_PORT, MESH_PORT, Network, SimRouter
-from tests.simulation.full.world import End, Station, Wire
+from tests.simulation.full.world import End, Station, Ways, Wire
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.delivery import Delivery
 from waymesh_amqp.handler import Handler
@@ -317,4 +317,5 @@ class BrokerCable:
         self.silent = False
         self.rate = math.inf
         self.limit = 1 << 18
+        self.ways = Ways()
         self.wire: Wire | None = None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from tests.simulation.full.absent import NoServices, NoTokens, NoUsers
 from tests.simulation.full.records import Records
-from tests.simulation.full.world import Station, Wire, World
+from tests.simulation.full.world import Station, Ways, Wire, World
 from waymesh_amqp.connection import Connection
-from waymesh_amqp.relayed import Service
-from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.connections.retries import Retries
 from waymesh_router.events.event import Event
 from waymesh_router.peers.certificate import Validity
@@ -65,12 +65,12 @@ class Network(World):
         for router in (*self.routers.values(), *self.edges.values()):
             router.start()
 
-    def dial(self, port: int, latency: float) -> tuple[Wire, SimRouter, str] | None:
+    def dial(self, port: int, latency: float, ways: Ways | None = None) -> tuple[Wire, SimRouter, str] | None:
         """A wire to who listens on the port, with the listener's name; None where nobody does."""
         place = self.ports.get(port)
         if place is None:
             return None
-        return Wire(self, latency), *place
+        return Wire(self, latency, ways=ways), *place
 
 
 class Cable:
@@ -96,6 +96,7 @@ class Cable:
         self.up = True
         self.silent = False
         self.wire: Wire | None = None
+        self.ways = Ways()
 
     def cut(self) -> None:
         """Break the connection and let no new one through; what is on its way is lost."""
@@ -125,49 +126,6 @@ class Cable:
         return self.up and not self.silent and self.one.alive and self.other.alive
 
 
-class NoTokens:
-    """No router here has a tokenProfile."""
-
-    def __init__(self, network: Station) -> None:
-        self._network = network
-
-    def now(self) -> float:
-        """The system clock, which is that of the simulation."""
-        return self._network.world.now
-
-    def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> None:
-        assert not attrs.get("tokenProfile")
-
-
-class NoUsers:
-    """No router here has a file of users."""
-
-    def add(self, listener: Mapping[str, Any]) -> None:
-        assert not listener.get("usersFile")
-
-    def keep_those_of(self, listeners: Collection[Mapping[str, Any]]) -> None:
-        """There is nothing to forget."""
-
-    def authenticator(self, listener: Mapping[str, Any]) -> None:
-        """Nobody has a password."""
-
-    def refused(self) -> int:
-        return 0
-
-
-class NoServices:
-    """No router here has an authServicePlugin."""
-
-    def add(self, attrs: Mapping[str, Any]) -> None:
-        raise AssertionError(attrs)
-
-    def remove(self, name: str) -> None:
-        raise AssertionError(name)
-
-    def relay(self, name: str, settings: ConnectionSettings, limit_s: float) -> Service:
-        raise AssertionError(name)
-
-
 class SimRouter(Station):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
@@ -181,6 +139,8 @@ class SimRouter(Station):
         self.extra = extra
         self.settings = ""
         """Further lines of the section `router` of the configuration."""
+        self.door_settings = ""
+        """Further lines of each listener and connector."""
         self.cables: dict[str, Cable] = {}
         self.alive = False
         self.errors = 0
@@ -215,10 +175,10 @@ class SimRouter(Station):
         parts = [f"router {{\nmode: {self.mode}\nid: {self.name}\n{self.settings}}}\n"]
         for name, role, port in doors:
             where = f"host: 0.0.0.0\nport: {port + self.number}"
-            parts.append(f"listener {{\nname: {name}\nrole: {role}\n{where}\n{OPEN_ACCESS}}}\n")
+            parts.append(f"listener {{\nname: {name}\nrole: {role}\n{where}\n{OPEN_ACCESS}{self.door_settings}}}\n")
         for cable in self.cables.values():
             where = f"host: {cable.other.name}\nport: {cable.port}\ncost: {cable.cost}"
-            how = f"role: {cable.role}\nsaslMechanisms: ANONYMOUS\n{cable.extra}"
+            how = f"role: {cable.role}\nsaslMechanisms: ANONYMOUS\n{self.door_settings}{cable.extra}"
             parts.append(f"connector {{\nname: {cable.name}\n{where}\n{how}\n}}\n")
         return "".join(parts) + self.extra
 
@@ -239,12 +199,23 @@ class SimRouter(Station):
         """Gone at once: nothing is said to anybody; peers see their transports end."""
         self.alive = False
         self._life += 1
+        self.when_on.clear()
         for name in ("clients", "mesh", "edges"):
             self.unlisten(name)
         for end in list(self.ends.values()):
             end.open = False
-            end.wire.cut()
+            end.wire.lose()
         self.ends.clear()
+
+    def stop(self) -> None:
+        """In order: all connections are closed. A `crash` has to follow."""
+        for name in ("clients", "mesh", "edges"):
+            self.unlisten(name)
+        for name in list(self._retries):
+            self.disconnect(name)
+        for conn in list(self.ends):
+            conn.close("amqp:connection:forced", "the router stops")
+        self.wake()
 
     # ---- a station
     def tick(self, now: float) -> float:
@@ -268,15 +239,20 @@ class SimRouter(Station):
         self.world.after(self._retries[name].delay(self.world.now), self._waited, self._life, name, self._waits)
 
     def _waited(self, life: int, name: str, wait: int) -> None:
-        if life == self._life and self._waiting.get(name) == wait:
+        if self.paused:
+            self.when_on.append(partial(self._waited, life, name, wait))
+        elif life == self._life and self._waiting.get(name) == wait:
             self._dial(life, name)
 
     def _dial(self, life: int, name: str) -> None:
+        if self.paused:
+            self.when_on.append(partial(self._dial, life, name))
+            return
         if life != self._life or name not in self._retries:
             return
         self._waiting.pop(name, None)
         cable = self.cables[name]
-        found = self.network.dial(cable.port, cable.latency) if cable.up else None
+        found = self.network.dial(cable.port, cable.latency, cable.ways) if cable.up else None
         if found is None:
             self.router.connect_failed(name, "refused")
             self.wake()
@@ -289,7 +265,9 @@ class SimRouter(Station):
         self.world.after(2 * cable.latency, self._connected, life, name, wire)
 
     def _connected(self, life: int, name: str, wire: Wire) -> None:
-        if life != self._life:
+        if self.paused:
+            self.when_on.append(partial(self._connected, life, name, wire))
+        elif life != self._life:
             wire.cut()
         elif wire.dead or not wire.ends:
             self._again(name)

@@ -11,7 +11,10 @@ import heapq
 import itertools
 import math
 import random
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from waymesh_amqp.connection import Connection
@@ -64,23 +67,48 @@ class World:
         call(*args)
 
 
+@dataclass(slots=True)
+class Terms:
+    """What happens to the bytes of one way. `held`: they wait; `delay_s`: they take so much longer; `rate`: bytes a
+    second."""
+
+    held: bool = False
+    delay_s: float = 0.0
+    rate: float = math.inf
+
+
+class Ways:
+    """Both ways of a wire; `there`: from who dialled to who accepted. `ended`: how many wires with these ways have
+    ended, and `half_open`: of how many of them only one end knows."""
+
+    def __init__(self) -> None:
+        self.there, self.back = Terms(), Terms()
+        self.ended = self.half_open = 0
+
+
 class Wire:
     """A transport between two stations: `ends[0]` accepted, `ends[1]` dialled.
 
     `limit`: bytes a direction that may be on their way; `rate`: bytes a second; `silent`: it swallows what is written.
+    `ways`: further terms, which can be those of many wires.
     """
 
-    def __init__(self, world: World, latency: float, limit: int = 1 << 18) -> None:
+    def __init__(self, world: World, latency: float, limit: int = 1 << 18, ways: Ways | None = None) -> None:
+        self.ways = ways or Ways()
         self.world = world
         self.latency = latency
         self.limit = limit
         self.rate = math.inf
         self.silent = False
         self.dead = False
+        self.over = False
+        """One of its ends has ended."""
+        self.halved = False
+        """The other one does not know."""
         self.ends: list[End] = []
 
     def join(self, station: Station, conn: Connection, endpoint: str) -> End:
-        end = End(station, conn, self, endpoint)
+        end = End(station, conn, self, endpoint, self.ways.there if self.ends else self.ways.back)
         self.ends.append(end)
         station.ends[conn] = end
         if len(self.ends) == 2:
@@ -90,6 +118,26 @@ class Wire:
                 each.write()
         station.wake()
         return end
+
+    def look(self) -> None:
+        """A way is not held any more, or a station goes on: what waited arrives."""
+        for end in self.ends:
+            end.look()
+
+    def halve(self, end: End) -> None:
+        """One end is reset; the other one learns nothing, and gets no answer."""
+        self.silent = True
+        if end.open and end.peer is not None and end.peer.open:
+            self.halved = True
+            self.ways.half_open += 1
+        end.ended("connection reset")
+
+    def lose(self) -> None:
+        """A station is gone at once: it does not matter any more that one end did not know."""
+        if self.halved:
+            self.halved = False
+            self.ways.half_open -= 1
+        self.cut()
 
     def cut(self) -> None:
         """The transport breaks: bytes on their way are lost, both ends notice a moment later."""
@@ -101,9 +149,12 @@ class Wire:
 
 
 class End:
-    """One side of a wire with its engine connection."""
+    """One side of a wire with its engine connection. `terms`: of the bytes that it writes."""
 
-    def __init__(self, station: Station, conn: Connection, wire: Wire, endpoint: str) -> None:
+    def __init__(self, station: Station, conn: Connection, wire: Wire, endpoint: str, terms: Terms) -> None:
+        self.terms = terms
+        self.waiting: deque[tuple[Callable[..., None], Any]] = deque()
+        """What arrives at the other end as soon as this way is not held and that station goes on."""
         self.station = station
         self.conn = conn
         self.wire = wire
@@ -139,9 +190,10 @@ class End:
     def _transmit(self, data: bytes) -> None:
         world = self.wire.world
         self.in_flight += len(data)
-        at = max(self.last_at, world.now + self.wire.latency)
-        while self.wire.rate < math.inf and data:
-            at += len(data[:SEGMENT]) / self.wire.rate
+        at = max(self.last_at, world.now + self.wire.latency + self.terms.delay_s)
+        rate = min(self.wire.rate, self.terms.rate)
+        while rate < math.inf and data:
+            at += len(data[:SEGMENT]) / rate
             world.at(at, self._arrive, data[:SEGMENT])
             data = data[SEGMENT:]
         if world.rng.random() < world.chunked:
@@ -154,7 +206,22 @@ class End:
             world.at(at, self._arrive, data)
         self.last_at = at
 
+    def _come(self, call: Callable[..., None], what: Any) -> None:
+        """Something arrives at the other end, now or later."""
+        self.waiting.append((call, what))
+        self.look()
+
+    def look(self) -> None:
+        """What waits arrives, unless the way is held or that station is paused."""
+        while self.waiting and not self.terms.held and not (self.peer is not None and self.peer.station.paused):
+            call, what = self.waiting.popleft()
+            call(what)
+
     def _arrive(self, data: bytes) -> None:
+        """Bytes come to the other end."""
+        self._come(self._read, data)
+
+    def _read(self, data: bytes) -> None:
         """The other end reads what this one wrote."""
         wire = self.wire
         self.in_flight -= len(data)
@@ -188,13 +255,24 @@ class End:
     def _end_peer(self) -> None:
         world = self.wire.world
         if self.peer is not None and not self.wire.silent:
-            world.at(max(self.last_at, world.now + self.wire.latency), self.peer.ended, "closed by the peer")
+            at = max(self.last_at, world.now + self.wire.latency)
+            world.at(at, self._come, self.peer.ended, "closed by the peer")
 
     def ended(self, reason: str) -> None:
         """The transport is gone for this side."""
         if not self.open:
             return
+        if self.station.paused:
+            self.station.when_on.append(partial(self.ended, reason))
+            return
         self.open = False
+        wire = self.wire
+        if not wire.over:
+            wire.over = True
+            wire.ways.ended += 1
+        elif wire.halved:
+            wire.halved = False
+            wire.ways.half_open -= 1
         if self.station.ends.pop(self.conn, None) is not None:
             if not self.wire.dead:
                 self._end_peer()
@@ -209,6 +287,10 @@ class Station:
         self.world = world
         self.ends: dict[Connection, End] = {}
         self.alive = True
+        self.paused = False
+        """Like a process that is stopped: it does nothing, and its connections stay."""
+        self.when_on: list[Callable[[], None]] = []
+        """What it does first when it goes on."""
         self._awake = False
         self._alarm = math.inf
 
@@ -218,9 +300,24 @@ class Station:
             self._awake = True
             self.world.at(self.world.now, self.turn)
 
+    def pause(self) -> None:
+        """Do nothing until `go_on`."""
+        self.paused = True
+
+    def go_on(self) -> None:
+        """End a pause."""
+        self.paused = False
+        due, self.when_on = self.when_on, []
+        for action in due:
+            action()
+        for end in list(self.ends.values()):
+            if end.peer is not None:
+                end.peer.look()
+        self.wake()
+
     def turn(self) -> None:
         self._awake = False
-        if not self.alive:
+        if not self.alive or self.paused:
             return
         deadline = max(self.tick(self.world.now), self.world.now)
         dirty = self.dirty_connections()

@@ -1,0 +1,110 @@
+"""Where a run takes place on real processes: routers, relays between them, and clients on sockets of loopback."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.chaos.client import Group
+from tests.chaos.clients import Clients
+from tests.chaos.mesh import ChaosMesh
+from tests.chaos.relay import Relay
+from tests.chaos.schedule import Planned
+from tests.chaos.workload import PLANS
+from tests.kit.waiting import wait_until
+
+LOOK_S = 0.02
+TERMS = {"hold": "held", "delay": "delay_s", "slow": "rate"}
+"""Which term of a wire a fault sets."""
+
+
+class Processes:
+    """Routers in a folder, which gets their configurations and logs. `within`: as of RouterProcess."""
+
+    def __init__(self, folder: Path, seed: int, idle_s: int, within: Sequence[str] | None = None) -> None:
+        self._seed, self._idle_s = seed, idle_s
+        self._relay = Relay()
+        places = {name: plan.router for name, plan in PLANS.items()}
+        self._mesh = ChaosMesh(folder, self._relay, places, idle_s, within)
+        self._clients: Clients | None = None
+
+    @property
+    def group(self) -> Group:
+        """The clients."""
+        assert self._clients is not None
+        return self._clients.group
+
+    def start(self) -> None:
+        """Start the routers, then the clients."""
+        self._mesh.start()
+        ports = {name: self._relay.wires[name].port for name in PLANS}
+        self._clients = Clients(PLANS, ports, self._seed, self._idle_s)
+
+    def close(self) -> None:
+        """End all of it."""
+        if self._clients is not None:
+            self._clients.close()
+        self._mesh.kill()
+        self._relay.close()
+
+    def finish(self) -> None:
+        """Let clients send nothing new."""
+        assert self._clients is not None
+        self._clients.finish()
+
+    # ---- time
+    def now(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK_S))
+
+    def until(self, condition: Callable[[], object], limit_s: float, what: str | Callable[[], str]) -> None:
+        """Wait for a condition; AssertionError when it does not hold in time."""
+        wait_until(condition, limit_s, what)
+
+    # ---- faults
+    def begin(self, fault: Planned) -> None:
+        """Bring it about."""
+        if fault.kind in ("kill", "restart", "pause"):
+            router = self._mesh.routers[fault.target]
+            {"kill": router.kill, "restart": router.stop, "pause": router.pause}[fault.kind]()
+            return
+        wire = self._relay.wires[fault.target]
+        if fault.kind == "cut":
+            self._relay.cut(wire)
+        elif fault.kind == "half-open":
+            self._relay.halve(wire, fault.way)
+        else:
+            self._relay.change(wire, fault.way, **{TERMS[fault.kind]: fault.amount or True})
+
+    def end(self, fault: Planned) -> None:
+        """Take it back."""
+        if fault.kind in ("kill", "restart"):
+            self._mesh.routers[fault.target].start()
+        elif fault.kind == "pause":
+            self._mesh.routers[fault.target].resume()
+        else:
+            self._relay.change(self._relay.wires[fault.target], "both", **{TERMS[fault.kind]: 0})
+
+    def heal(self) -> None:
+        """Take back all that is left of wires' faults."""
+        self._relay.heal()
+
+    def are_wires_whole(self) -> bool:
+        """Whether there is one connection through each wire."""
+        return self._relay.is_whole()
+
+    def are_routes_restored(self) -> bool:
+        """Whether connectors and routes are as at the start."""
+        return self._mesh.is_restored()
+
+    def losses(self) -> Counter[str]:
+        """What was lost so far: connections, by their wires, and routes between neighbours."""
+        return Counter({"route": self._mesh.route_changes()}) + Counter(end.wire for end in self._relay.ends)

@@ -1,0 +1,51 @@
+"""Schedules in the simulation: one seed is one history, and a schedule that fails shrinks to a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.chaos.mesh import shape
+from tests.chaos.run import Options, Result, Run
+from tests.chaos.schedule import Round, schedule
+from tests.chaos.virtual import Virtual
+from tests.chaos.workload import PLANS
+
+PATIENCE_S = 120.0
+"""Virtual seconds."""
+
+
+def simulate(
+    seed: int,
+    rounds: list[Round],
+    idle_s: int,
+    say: Callable[[str], None] = lambda _: None,
+    patience_s: float = PATIENCE_S,
+) -> Result:
+    """Carry out a schedule in virtual time."""
+    return Run(Virtual(seed, idle_s), Options(patience_s=patience_s, say=say)).go(rounds)
+
+
+def schedule_of(seed: int, seconds: float, idle_s: int) -> list[Round]:
+    """The same as that of a run on real processes."""
+    return schedule(seed, seconds, shape(PLANS), idle_s)
+
+
+def shrink(rounds: list[Round], fails: Callable[[list[Round]], bool]) -> list[Round]:
+    """A smaller schedule that still fails: rounds, then single faults, are left out as long as it does."""
+    while True:
+        smaller = next((fewer for fewer in _smaller(rounds) if fails(fewer)), None)
+        if smaller is None:
+            return rounds
+        rounds = smaller
+
+
+def _smaller(rounds: list[Round]) -> Iterator[list[Round]]:
+    """Each schedule with one round less, the first ones first, then each with one fault less."""
+    if len(rounds) > 1:
+        for number in range(len(rounds)):
+            yield rounds[:number] + rounds[number + 1 :]
+    for number, planned in enumerate(rounds):
+        if len(planned) > 1:
+            for place in range(len(planned)):
+                fewer = planned[:place] + planned[place + 1 :]
+                yield [*rounds[:number], fewer, *rounds[number + 1 :]]

@@ -1,0 +1,52 @@
+"""Runs in the simulation: promises are kept, each planted defect is found, and a failing schedule becomes small."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.planted import DEFECTS, FOUND_BY
+from tests.chaos.schedule import Planned, Round
+from tests.chaos.simulated import schedule_of, shrink, simulate
+
+IDLE_S = 8
+LOOK: list[Round] = [
+    (Planned(0.0, "cut", "taker-b"), Planned(0.2, "delay", "C-B", 1.0, "both", 0.1)),
+    (Planned(0.0, "hold", "taker-b", 2.5), Planned(0.0, "hold", "taker-e", 2.5)),
+]
+"""Consumers are lost, and messages wait for each other."""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_promises_are_kept(seed: int) -> None:
+    rounds = schedule_of(seed, 20, IDLE_S)
+    result = simulate(seed, rounds, IDLE_S)
+    assert result.violations == []
+    assert result.rounds == len(rounds)
+
+
+def test_a_seed_is_one_history() -> None:
+    rounds = LOOK[:1]
+    first, again, other = (simulate(seed, rounds, IDLE_S).events for seed in (7, 7, 8))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.engine_independent  # methods of the interpreted engine are replaced
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_found(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*DEFECTS[defect]())
+    rounds = LOOK * 5 if defect == "lost-credit" else LOOK  # the first 250 deliveries of a link need no renewal
+    found = {violation.kind for violation in simulate(1, rounds, IDLE_S, patience_s=5.0).violations}
+    assert FOUND_BY[defect] & found, found
+
+
+def test_a_schedule_that_fails_becomes_small() -> None:
+    kill, cut, hold = Planned(0.0, "kill", "A", 1.0), Planned(0.0, "cut", "C-B"), Planned(0.0, "hold", "E-A", 1.0)
+    tried = []
+
+    def fails(rounds: list[Round]) -> bool:
+        tried.append(rounds)
+        return any(kill in planned for planned in rounds) and any(hold in planned for planned in rounds)
+
+    assert shrink([(cut,), (kill, cut), (cut, hold), (cut,)], fails) == [(kill,), (hold,)]
+    assert len(tried) < 20

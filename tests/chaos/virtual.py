@@ -1,0 +1,187 @@
+"""Where a run takes place in the simulation: the same routers, clients and faults, in virtual time and one process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tests.chaos.client import Group
+from tests.chaos.mesh import ADDRESSES, EDGE, INTERIORS, RING, UPLINKS
+from tests.chaos.schedule import Planned
+from tests.chaos.virtual_clients import VirtualClients
+from tests.chaos.workload import PLANS
+from tests.simulation.full.network import Cable, Network, SimRouter
+from tests.simulation.full.world import Terms, Ways, Wire
+
+CONVERGE_S = 30.0
+STEP_S = 0.05
+CLOSE_S = 0.2
+"""What a router that stops gives its peers to answer."""
+
+
+class Virtual:
+    """Simulated routers and clients. `idle_s`: the idle time-out of all connections."""
+
+    def __init__(self, seed: int, idle_s: int) -> None:
+        self._seed, self._idle_s = seed, idle_s
+        self._network = Network(seed)
+        self._clients: VirtualClients | None = None
+        for name in INTERIORS:
+            self._network.router(name)
+        self._cables = {f"{name}-{other}": self._network.cable(name, other) for name, other in RING}
+        edge = self._network.edge(EDGE, [other for _, other in UPLINKS])
+        self._cables |= {f"{EDGE}-{cable.other.name}": cable for cable in edge.cables.values()}
+        self._routers: dict[str, SimRouter] = {**self._network.routers, EDGE: edge}
+        for router in self._routers.values():
+            router.extra = ADDRESSES
+            router.door_settings = f"idleTimeoutSeconds: {idle_s}\n"
+
+    @property
+    def group(self) -> Group:
+        """The clients."""
+        assert self._clients is not None
+        return self._clients.group
+
+    def start(self) -> None:
+        """Start the routers, then the clients."""
+        self._network.start()
+        self.until(lambda: all(map(_state, self._routers.values())), CONVERGE_S, "routers with all neighbours")
+        self._states = {name: _state(router) for name, router in self._routers.items()}
+        self._clients = VirtualClients(self._network, PLANS, self._seed, self._idle_s)
+
+    def close(self) -> None:
+        """Nothing has to end."""
+
+    def finish(self) -> None:
+        """Let clients send nothing new."""
+        self.group.finish()
+
+    # ---- time
+    def now(self) -> float:
+        """Virtual seconds."""
+        return self._network.now
+
+    def rest(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self._network.run(max(0.0, seconds))
+
+    def until(self, condition: Callable[[], object], limit_s: float, what: str | Callable[[], str]) -> None:
+        """Let time pass until a condition holds; AssertionError when it does not in time."""
+        end = self.now() + limit_s
+        while not condition():
+            assert self.now() < end, f"not within {limit_s} s: {what() if callable(what) else what}"
+            self._network.run(STEP_S)
+
+    # ---- faults
+    def begin(self, fault: Planned) -> None:
+        """Bring it about."""
+        match fault.kind:
+            case "kill":
+                self._routers[fault.target].crash()
+            case "restart":
+                self._routers[fault.target].stop()
+                self._network.after(CLOSE_S, self._routers[fault.target].crash)
+            case "pause":
+                self._routers[fault.target].pause()
+            case "cut":
+                self._wire(fault.target).cut()
+            case "half-open":
+                wire = self._wire(fault.target)
+                for end in wire.ends[:1] if fault.way == "there" else wire.ends[1:]:
+                    wire.halve(end)
+            case _:
+                for terms in self._terms(fault):
+                    _set(terms, fault)
+
+    def end(self, fault: Planned) -> None:
+        """Take it back."""
+        match fault.kind:
+            case "kill" | "restart":
+                self._routers[fault.target].start()
+            case "pause":
+                self._routers[fault.target].go_on()
+            case _:
+                self._undo(fault.target)
+
+    def heal(self) -> None:
+        """Take back all that is left of faults of wires."""
+        for name in (*self._cables, *PLANS):
+            self._undo(name)
+
+    def are_wires_whole(self) -> bool:
+        """Whether each connector and client has a connection that works."""
+        names = (*self._cables, *PLANS)
+        return all(_is_whole(self._wire_or_none(name)) and not self._ways(name).half_open for name in names)
+
+    def are_routes_restored(self) -> bool:
+        """Whether routers know what they knew at the start."""
+        return all(_state(router) == self._states[name] for name, router in self._routers.items())
+
+    def losses(self) -> Counter[str]:
+        """What was lost so far: connections, by their wires, and routes between neighbours."""
+        changes = sum(
+            module == "ROUTER_LS" and level == "info" and text.startswith("Neighbour")
+            for router in self._routers.values()
+            for _, module, level, text in router.lines
+        )
+        return Counter({"route": changes}) + Counter({name: self._ways(name).ended for name in (*self._cables, *PLANS)})
+
+    # ---- wires by their names
+    def _ways(self, name: str) -> Ways:
+        cable = self._cables.get(name)
+        if cable is not None:
+            return cable.ways
+        assert self._clients is not None
+        return self._clients.ways[name]
+
+    def _wire_or_none(self, name: str) -> Wire | None:
+        cable: Cable | None = self._cables.get(name)
+        if cable is not None:
+            return cable.wire
+        assert self._clients is not None
+        return self._clients.wires.get(name)
+
+    def _wire(self, name: str) -> Wire:
+        """The wire that is there, or the last one that was."""
+        wire = self._wire_or_none(name)
+        assert wire is not None
+        return wire
+
+    def _terms(self, fault: Planned) -> list[Terms]:
+        ways = self._ways(fault.target)
+        return {"there": [ways.there], "back": [ways.back]}.get(fault.way, [ways.there, ways.back])
+
+    def _undo(self, name: str) -> None:
+        ways = self._ways(name)
+        for terms in (ways.there, ways.back):
+            terms.held, terms.delay_s, terms.rate = False, 0.0, Terms().rate
+        wire = self._wire_or_none(name)
+        if wire is not None:
+            wire.look()
+
+
+def _set(terms: Terms, fault: Planned) -> None:
+    if fault.kind == "hold":
+        terms.held = True
+    elif fault.kind == "delay":
+        terms.delay_s = fault.amount
+    else:
+        terms.rate = fault.amount
+
+
+def _is_whole(wire: Wire | None) -> bool:
+    return wire is not None and not (wire.over or wire.silent) and len(wire.ends) == 2
+
+
+def _state(router: SimRouter) -> Any:
+    """Next hop and cost of each interior router that it knows; None while it does not know all of them, or an edge
+    router has no active uplink."""
+    if not router.alive:
+        return None
+    if router.name == EDGE:
+        return router.core.uplink.active is not None or None
+    nodes = {
+        name: (node.next_hop.id if node.next_hop else "", node.cost) for name, node in router.core.nodes.items()
+    }
+    return nodes if len(nodes) == len(INTERIORS) - 1 else None
