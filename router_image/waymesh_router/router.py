@@ -76,7 +76,9 @@ class Router:
         router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
         self.attrs["id"] = router_id
         self.core = Core(router_id, now, rng, host.log, self.mode == "edge")
-        self.core.context.telemetry = self._events = EventLog(host.log, TelemetryHooks())
+        self.sampler = LinkHealth(self.core)
+        self.sampler.stalled.configure(self.attrs)
+        self.core.context.telemetry = self._events = EventLog(host.log, self.sampler, TelemetryHooks())
         self.core.address_table.default_treatment = TREATMENTS[self.attrs["defaultDistribution"]]
         self.core.forwarder.multicast.unsettled_allowed = self.attrs["allowUnsettledMulticast"]
         self.core.routed_attaches.resumable = self.attrs["allowResumableLinkRoute"]
@@ -103,7 +105,6 @@ class Router:
         self._access = ClientAccess(self.policy, self.core, self.listeners, partial(host.log, "POLICY"))
         self._login_expiry = LoginExpiry(host, self.listeners)
         self.admission = Admission(self.core, host, self.listeners, self.policy)
-        self.sampler = LinkHealth(self.core)
         self._sampling = Part("sampling", self.sampler.tick, host)
         self._telemetry = TelemetryExport(self, self.core, host, self._events)
         self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
@@ -303,6 +304,7 @@ class Router:
         self.drain.configure(attrs, changed)
         self.client_share.configure(attrs, changed)
         self.admission.configure(attrs)
+        self.sampler.stalled.configure(attrs)
 
     def unsettled_deliveries(self) -> int:
         return self.sampler.clients if is_expensive_to_count(self.core) else self.drain.unsettled().clients

@@ -25,6 +25,8 @@ class LogEvent(StrEnum):
     LINK_DETACHED = "link.detached"
     LINK_LOST = "link.lost"
     LINK_REFUSED = "link.refused"
+    LINK_BLOCKED = "link.blocked"
+    DELIVERY_STUCK = "delivery.stuck"
     AUTOLINK_CHANGED = "autolink.changed"
     LINKROUTE_CHANGED = "linkroute.changed"
     POLICY_ALLOWED = "policy.allowed"
@@ -72,6 +74,10 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.LINK_DETACHED: "a link was detached; with its deliveries by outcome",
     LogEvent.LINK_LOST: "a link ended with its connection; with its deliveries by outcome",
     LogEvent.LINK_REFUSED: "a link cannot be attached (`condition`, `reason`)",
+    LogEvent.LINK_BLOCKED: "deliveries wait for a client or another router that has taken none for `stuckAfterSeconds` "
+    "(`deliveries`, `seconds`)",
+    LogEvent.DELIVERY_STUCK: "deliveries sent on a link have been unsettled for `stuckAfterSeconds`: how many, and the "
+    "age of the oldest (`deliveries`, `seconds`)",
     LogEvent.AUTOLINK_CHANGED: "the state of an autolink has changed",
     LogEvent.LINKROUTE_CHANGED: "the state of a link route has changed",
     LogEvent.POLICY_ALLOWED: "policy lets a client connect, to the `vhost` and `group` named",
@@ -126,6 +132,11 @@ RECORD_EVENTS: Mapping[str, tuple[str, str]] = {
         "a connection ended before it was open, for another reason than a policy",
     ),
     "link.refused": ("name of the link", "a link cannot be attached: no such address, not implemented, …"),
+    "link.blocked": (
+        "the same",
+        "deliveries wait for a link that has taken none for `stuckAfterSeconds` (`deliveries`, `seconds`)",
+    ),
+    "delivery.stuck": ("the same", "deliveries sent on a link have been unsettled for `stuckAfterSeconds`"),
     "policy.denied": (
         "host, link or operation (`kind`)",
         "a login failed; a connection, a link or a management request is not permitted, or over a limit",

@@ -162,6 +162,16 @@ ROUTER = configuration(
         maximum=MAX_BYTES,
         update=True,
     ),
+    setting(
+        "stuckAfterSeconds",
+        INTEGER,
+        "Seconds after which the router reports a link: events delivery.stuck, if deliveries sent on it are unsettled, "
+        "and link.blocked, if deliveries wait for it and it takes none. 0: never.",
+        default=10,
+        minimum=0,
+        maximum=1_000_000,
+        update=True,
+    ),
     setting("metadata", STRING, "Free text, shown by tools; the router does not use it."),
     changeable(
         "draining",

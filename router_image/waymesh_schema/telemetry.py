@@ -243,6 +243,7 @@ EVENT = Kind(
             "event",
             TEXT,
             "connection.up, connection.down (with routers and route-containers), connection.refused, link.refused, "
+            "link.blocked, delivery.stuck, "
             "policy.denied (a connection, link or management request without permission or over a limit), "
             "policy.limit (a maximum number of connections is nearly reached), "
             "management.create, management.update, management.delete (a change by a management request), "

@@ -15,7 +15,8 @@ LINES = (
     r"user=anonymous container_id=\S+ role=normal",
     r"\[C(\d+)\]\[L\d+\] Link attached: dir=out name=\S+ address=M0q",
     r"\[C(\d+)\]\[L\d+\] Link attached: dir=in name=\S+ address=M0q",
-    r"\[C(\d+)\]\[L\d+\] Link (?:lost|detached): del=2 presett=0 psdrop=0 acc=2 rej=0 rel=0 mod=0",
+    r"\[C(\d+)\]\[L\d+\] Link (?:lost|detached): del=2 presett=0 psdrop=0 acc=2 rej=0 rel=0 mod=0 "
+    r"delay1=0 delay10=0 blocked=no",
     r"\[C(\d+)\] Connection Closed",
 )
 

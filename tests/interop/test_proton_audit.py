@@ -48,7 +48,8 @@ class Run:
         self.events: list[dict[str, Any]] = []
 
     def _common(self, name: str, port: int, spool: str = "") -> str:
-        router = section("router", id=name, mode="interior", saslConfigDir=self.folder, saslConfigName="people")
+        people = {"saslConfigDir": self.folder, "saslConfigName": "people"}
+        router = section("router", id=name, mode="interior", stuckAfterSeconds=1, **people)
         listener = section("listener", name="clients", host="127.0.0.1", port=port, managementFiles=True)
         return router + listener + section("telemetry", path=self.folder / (spool or f"spool-{name}"))
 
@@ -79,6 +80,7 @@ class Run:
             wait_until(lambda router=router: known_routers(router) == {"A", "B"}, 60.0)  # type: ignore[misc]
         self._refusals()
         self._changes()
+        self._stalls()
         with ManagementClient(self.a.url) as management:
             since = management.read("router")["uptimeSeconds"]
             wait_until(lambda: management.read("router")["uptimeSeconds"] > since + CONVERGED_S)
@@ -105,6 +107,19 @@ class Run:
         with Client(self.url("none")) as client:
             client.sender("$management", wait=False).wait_detached()
             client.receiver("closed", wait=False).wait_detached()
+
+    def _stalls(self) -> None:
+        """alice's consumer takes one message of three, and does not settle it."""
+        login: dict[str, Any] = {"user": "alice", "password": "secret", "allowed_mechs": "PLAIN"}
+        with (
+            Client(self.url("people"), allow_insecure_mechs=True, **login) as alice,
+            Client(self.url("clients")) as sender,
+        ):
+            alice.receiver("stalled", credit=1)
+            out = sender.sender("stalled")
+            for _ in range(3):
+                out.send("x")
+            wait_until(lambda: "event=delivery.stuck" in self.a.log and "event=link.blocked" in self.a.log)
 
     def _changes(self) -> None:
         with ManagementClient(self.url("people"), sasl=Sasl("PLAIN", "alice", "secret")) as alice:
@@ -149,6 +164,15 @@ def test_changes_name_who_made_them_and_which_attributes(done: Run) -> None:
     assert of(done, "management.delete")["object"] == created["object"]
     line = f"management.update type=log identity=log/AGENT attributes=enable user=alice host={host} listener=people"
     assert f"AGENT (info) {line}" in done.a.log
+
+
+def test_a_consumer_that_stops_is_named(done: Run) -> None:
+    for kind, count in (("delivery.stuck", "1"), ("link.blocked", "2")):
+        detail = of(done, kind)["detail"]
+        assert (detail["deliveries"], detail["user"], detail["address"]) == (count, "alice", "M0stalled")
+        assert int(detail["seconds"]) >= 1
+        host = re.escape(detail["host"])
+        assert re.search(rf"deliveries .* \[event={kind} user=alice host={host} listener=people\]", done.a.log)
 
 
 def test_a_change_from_another_router_names_the_neighbour(done: Run) -> None:

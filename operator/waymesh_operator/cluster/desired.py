@@ -18,6 +18,7 @@ from waymesh_operator.router_entities.builders import (
     log_entities,
     mesh_profile,
     options_of,
+    router_settings,
     telemetry_entity,
 )
 from waymesh_operator.router_entities.credentials import KeptKeys, listener_files, users_file
@@ -216,7 +217,7 @@ def _desired_router(
     peers = [router_id(router.ref, peer) for peer in peers_below(router, ordinal)]
     connectors = tuple(DesiredConnector(peer, f"{peer}.{domain}", MESH_PORT) for peer in peers)
     own = (
-        Entity(ROUTER, own_id, {"drainTimeoutSeconds": router.drain_timeout_s, "maxMemory": router.max_memory}),
+        Entity(ROUTER, own_id, router_settings(router) | {"drainTimeoutSeconds": router.drain_timeout_s}),
         *failover_listeners,
         *(connector_entity(router.ref, item.peer, (item.host, item.port), MUTUAL) for item in connectors),
         *found.only_on(ordinal),

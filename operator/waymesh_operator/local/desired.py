@@ -29,6 +29,7 @@ from waymesh_operator.router_entities.builders import (
     listener_profile,
     log_entities,
     options_of,
+    router_settings,
     telemetry_entity,
 )
 from waymesh_operator.router_entities.credentials import KeptKeys, SecretData, listener_files, users_file
@@ -101,7 +102,7 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
         for peer in peers_below(router, ordinal)
     )
     own = (
-        Entity(ROUTER, own_id, {"maxMemory": router.max_memory}),
+        Entity(ROUTER, own_id, router_settings(router)),
         *tokens.values(),
         *(profile for profile in profiles if profile is not None),
         *(

@@ -143,6 +143,8 @@ class Router:
     token_profiles: tuple[TokenProfile, ...] = ()
     # Bytes of memory of each router; 0: no limit; None: the container's limit.
     max_memory: int | None = None
+    # Seconds; 0: never; None: the routers' default.
+    stuck_after_s: int | None = None
     uid: str = ""
     generation: int = 0
     created: str = ""
@@ -190,6 +192,7 @@ def parse_router(manifest: Manifest) -> Router:
         policy=_policy(spec["policy"]) if "policy" in spec else Policy(),
         token_profiles=tuple(_token_profile(item) for item in spec.get("tokenProfiles", ())),
         max_memory=_bytes(spec["maxMemory"]) if "maxMemory" in spec else None,
+        stuck_after_s=spec.get("stuckAfterSeconds"),
         **server_metadata(manifest),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.listener import LIMITS, Http, Listener, http_attributes
-from waymesh_operator.resources.router import Ref, Telemetry
+from waymesh_operator.resources.router import Ref, Router, Telemetry
 from waymesh_operator.resources.router_link import ROLES, RouterLink
 from waymesh_schema.loglevels import LOG_MODULES
 
@@ -43,6 +43,11 @@ from .names import (
 def router_entity(router_id: str, mode: str) -> Entity:
     """The `router` entity of the seed; a change of id or mode needs a restart."""
     return Entity(ROUTER, router_id, {"id": router_id, "mode": mode})
+
+
+def router_settings(router: Router) -> dict[str, Any]:
+    """The attributes of the `router` entity that change while it runs."""
+    return {"maxMemory": router.max_memory, "stuckAfterSeconds": router.stuck_after_s}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_router.core.link_kinds import CONTROL, ENDPOINT
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
+from waymesh_router.core.stalled_links import Late, StalledLinks
 from waymesh_router.core.unsettled import of_client, presettled_at, presettled_on
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import DeliveryRing
     from waymesh_amqp.session import Session
+    from waymesh_router.core.core_context import CoreContext
 
 EVERY_S = 1.0
 BUDGET = 100
@@ -53,6 +55,7 @@ class Delays:
 class Connections(Protocol):
     """The connections to examine."""
 
+    context: CoreContext
     connections: dict[int, RouterConnection]
     addresses: dict[str, Address]
 
@@ -69,6 +72,7 @@ class LinkHealth:
         self.total = Delays()  # of all deliveries that clients sent
         self.clients = 0  # deliveries of clients without an outcome or consumer, in the last round
         self.blocked = 0  # links without credit for longer than BLOCKED_S, in the last round
+        self.stalled = StalledLinks(core.context)
         self._core = core
         self._due = 0.0  # the next slice
         self._started = 0.0  # start of this round
@@ -90,6 +94,11 @@ class LinkHealth:
     def of(self, link: RouterLink) -> Delays:
         """The delays of a link's deliveries."""
         return self._links.get(link.id, _NONE)
+
+    @property
+    def now(self) -> float:
+        """The time of this turn."""
+        return self._core.context.now
 
     def settle_rate(self, link: RouterLink) -> int:
         """Settlements per second over the last RATE_ROUNDS rounds, or since the attach if that is later."""
@@ -146,6 +155,7 @@ class LinkHealth:
         for number in self._rates.keys() - self._counts.keys():
             del self._rates[number]
         self._links = {number: delays for number, delays in self._links.items() if number in self._counts}
+        self.stalled.end_round()
         self.total.stuck, self._stuck = self._stuck, 0
         self.clients, self._clients = self._clients, 0
         self.blocked, self._blocked = self._blocked, 0
@@ -166,7 +176,8 @@ class LinkHealth:
                 link.zero_credit_since = 0.0
             elif not link.zero_credit_since:
                 link.zero_credit_since = now
-        self._blocked += seconds_without_credit(link, now) > BLOCKED_S
+        self._blocked += is_blocked(link, now)
+        self.stalled.look_at(link, now)
         if link.kind == ENDPOINT:
             self._clients += presettled_on(link)
         count = deliveries_of(link)
@@ -197,6 +208,7 @@ class LinkHealth:
         ages: _Ages = {}
         stuck: Counter[int] = Counter()
         stuck_of_clients = 0
+        late: dict[int, Late] = {}
         for delivery in ring.live():
             yield 1
             link = delivery.link if incoming else delivery.out
@@ -207,6 +219,8 @@ class LinkHealth:
             since = before[number][0] if number in before else now
             ages[number] = (since, link)
             self._links.setdefault(link.id, Delays())
+            if not incoming and delivery.sent and self.stalled.is_late(now - since):
+                late.setdefault(link.id, Late(link)).add(now - since)
             if now - since > STUCK_S:
                 stuck[link.id] += 1
                 stuck_of_clients += incoming and link.kind == ENDPOINT
@@ -221,6 +235,8 @@ class LinkHealth:
             self._links[link.id].settled(seen - since)
             if incoming and link.kind == ENDPOINT:
                 self.total.settled(seen - since)
+        for one in late.values():
+            self.stalled.report(one, now)
         self._next_rings[ring] = (now, ages)
 
 
@@ -229,6 +245,11 @@ def seconds_without_credit(link: RouterLink, now: float) -> float:
     if not link.is_sender or link.credit > 0 or link.zero_credit_since <= 0:
         return 0.0
     return max(0.0, now - link.zero_credit_since)
+
+
+def is_blocked(link: RouterLink, now: float) -> bool:
+    """Whether an outgoing link has had no credit for a long time."""
+    return seconds_without_credit(link, now) > BLOCKED_S
 
 
 def deliveries_of(link: RouterLink) -> int:

@@ -27,6 +27,12 @@ class TelemetryHooks:
     def link_detached(self, link: RouterLink) -> None:
         """The link ended; its counters are final."""
 
+    def deliveries_stuck(self, link: RouterLink, count: int, oldest_s: float) -> None:
+        """This number of deliveries sent on a link has been unsettled for a long time, the oldest for `oldest_s`."""
+
+    def link_blocked(self, link: RouterLink, waiting: int, for_s: float) -> None:
+        """Deliveries wait for a link, which has taken none for `for_s` seconds."""
+
     def address_gone(self, address: Address) -> None:
         """The address is no longer used; its counters are final. A new address with this name counts from 0."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.sasl import SaslServer
-from waymesh_router.core.link_health import deliveries_of
+from waymesh_router.core.link_health import LinkHealth, deliveries_of, is_blocked
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Event, Log, about, short
 from waymesh_schema.events import LogEvent
@@ -25,9 +25,10 @@ MODULE = "ROUTER_CORE"
 class EventLog(TelemetryHooks):
     """Writes a line for each event, then passes the event to `records`."""
 
-    def __init__(self, log: Log, records: TelemetryHooks) -> None:
+    def __init__(self, log: Log, health: LinkHealth, records: TelemetryHooks) -> None:
         """`records` may be replaced at any time."""
         self._log = log
+        self._health = health
         self.records = records
         self._opened: set[int] = set()
         self._attached: set[int] = set()
@@ -122,7 +123,8 @@ class EventLog(TelemetryHooks):
             self._attached.discard(link.id)
             connection: RouterConnection = link.connection
             kind = LogEvent.LINK_LOST if connection.over else LogEvent.LINK_DETACHED
-            counts = {
+            delays = self._health.of(link)
+            counts: dict[str, str | int] = {
                 "del": deliveries_of(link),
                 "presett": link.presettled,
                 "psdrop": link.dropped_presettled,
@@ -130,12 +132,33 @@ class EventLog(TelemetryHooks):
                 "rej": link.rejected,
                 "rel": link.released,
                 "mod": link.modified,
+                "delay1": delays.one_s,
+                "delay10": delays.ten_s,
+                "blocked": "yes" if is_blocked(link, self._health.now) else "no",
             }
             what = " ".join(f"{name}={count}" for name, count in counts.items())
             event = about(kind, connection, link_id=link.id, link=short(link.name), **counts)
             verb = "lost" if connection.over else "detached"
             self._log(MODULE, "info", f"[C{connection.id}][L{link.id}] Link {verb}: {what}", event)
         self.records.link_detached(link)
+
+    def deliveries_stuck(self, link: RouterLink, count: int, oldest_s: float) -> None:
+        text = f"{count} deliveries are unsettled, the oldest for {oldest_s:.0f} s"
+        self._stalled(LogEvent.DELIVERY_STUCK, link, text, deliveries=count, seconds=int(oldest_s))
+
+    def link_blocked(self, link: RouterLink, waiting: int, for_s: float) -> None:
+        text = f"{waiting} deliveries wait for a link that has taken none for {for_s:.0f} s"
+        self._stalled(LogEvent.LINK_BLOCKED, link, text, deliveries=waiting, seconds=int(for_s))
+
+    def _stalled(self, kind: LogEvent, link: RouterLink, text: str, **detail: str | int) -> None:
+        """Write a line and a record about an outgoing link on which nothing goes on."""
+        connection: RouterConnection = link.connection
+        name, address = short(link.name), short(_address(link))
+        event = about(kind, connection, link_id=link.id, link=name, address=address, **detail)
+        at = f" address={address}" if address else ""
+        self._log(MODULE, "notice", f"[C{connection.id}][L{link.id}] {text}: name={name}{at}", event)
+        fields = {key: str(value) for key, value in event.fields.items() if key != "event"}
+        self.event(kind.value, "warning", link.name, fields)
 
     def address_gone(self, address: Address) -> None:
         self.records.address_gone(address)
@@ -169,6 +192,13 @@ class EventLog(TelemetryHooks):
 
     def topology_changed(self, change_id: int, since: float) -> None:
         self.records.topology_changed(change_id, since)
+
+
+def _address(link: RouterLink) -> str:
+    """The key of an outgoing link's address; on a link route, the address that its receiver named."""
+    if link.address is not None:
+        return link.address.key
+    return "" if link.source is None else str(link.source.address or "")
 
 
 def _ended_by(connection: RouterConnection, error: ErrorInfo, opened: bool) -> Event:

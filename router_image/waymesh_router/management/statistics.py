@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waymesh_router.core.link_health import BLOCKED_S, seconds_without_credit
+from waymesh_router.core.link_health import is_blocked
 from waymesh_router.management.view import RouterView
 
 AREA = "0"
@@ -17,7 +17,7 @@ def _links_blocked(view: RouterView, now: float) -> int:
     links = view.core.links
     if len(links) > MANY_LINKS:
         return view.sampler.blocked
-    return sum(seconds_without_credit(link, now) > BLOCKED_S for link in links.values())
+    return sum(is_blocked(link, now) for link in links.values())
 
 
 def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.kit.pump import core_hub
+from tests.kit.pump import core_hub, core_of
 from waymesh_amqp.errors import NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS
 from waymesh_amqp.performatives import ErrorInfo, Open
 from waymesh_amqp.sasl import SaslServer, UserFile, make_line
+from waymesh_amqp.session import Session
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.core.model import RouterConnection
+from waymesh_router.core.link_health import BLOCKED_S, Delays, LinkHealth
+from waymesh_router.core.link_kinds import BALANCED
+from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Event
 from waymesh_router.log.event_log import EventLog
@@ -22,14 +26,27 @@ USERS = UserFile.parse(make_line("alice", "right", "plain"))
 FAILED = ErrorInfo(UNAUTHORIZED_ACCESS, "SASL PLAIN authentication failed")
 
 
+class Records(TelemetryHooks):
+    """Keeps the other events."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, str, str, Mapping[str, str]]] = []
+
+    def event(self, name: str, severity: str, about: str, detail: Mapping[str, str]) -> None:
+        self.kept.append((name, severity, about, detail))
+
+
 class Told:
     """An event log, and the events of its lines."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.lines: list[str] = []
-        self.log = EventLog(self._write, TelemetryHooks())
-        self.handler: Any = core_hub().handler
+        self.core = core_of(core_hub())
+        self.health = LinkHealth(self.core)
+        self.records = Records()
+        self.log = EventLog(self._write, self.health, self.records)
+        self.handler: Any = self.core
 
     def _write(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         assert event is not None
@@ -102,3 +119,47 @@ def test_a_connector_that_is_refused_is_no_client(told: Told) -> None:
     told.log.connection_closed(told.connection(client=True, opens=False), FAILED)
     assert told.kinds == ["connection.error"]
     assert told.events[0].who == {"host": "10.0.0.7:5", "connector": "people"}
+
+
+def consumer(told: Told) -> RouterLink:
+    """The link of a consumer whose connection is open."""
+    conn = told.connection(user="alice")
+    link = RouterLink(Session(conn, 0, 10))
+    link.id, link.name, link.is_sender = 12, "in", True
+    link.address = Address("M0orders", BALANCED)
+    return link
+
+
+def test_the_line_of_a_lost_link_has_its_delays(told: Told) -> None:
+    link = consumer(told)
+    told.log.link_attached(link)
+    link.zero_credit_since = 1.0
+    told.core.now = 1.0 + BLOCKED_S
+    told.health._links[link.id] = delays = Delays()
+    delays.settled(2.0)
+    delays.settled(20.0)
+    delays.settled(30.0)
+    link.connection.over = True
+    told.log.link_detached(link)
+    assert told.lines[-1].endswith("mod=0 delay1=1 delay10=2 blocked=no")
+    told.log.link_attached(link)
+    told.core.now += 0.1
+    told.log.link_detached(link)
+    assert told.events[-1].detail["blocked"] == "yes"
+
+
+def test_a_link_on_which_nothing_goes_on(told: Told) -> None:
+    link = consumer(told)
+    told.log.deliveries_stuck(link, 3, 12.4)
+    told.log.link_blocked(link, 5, 60.2)
+    assert told.kinds == ["delivery.stuck", "link.blocked"]
+    assert told.lines == [
+        "[C7][L12] 3 deliveries are unsettled, the oldest for 12 s: name=in address=M0orders",
+        "[C7][L12] 5 deliveries wait for a link that has taken none for 60 s: name=in address=M0orders",
+    ]
+    name, severity, about, detail = told.records.kept[0]
+    assert (name, severity, about) == ("delivery.stuck", "warning", "in")
+    assert detail == {
+        "user": "alice", "host": "10.0.0.7:5", "listener": "people", "connection": "7", "link_id": "12", "link": "in",
+        "address": "M0orders", "deliveries": "3", "seconds": "12",
+    }  # fmt: skip

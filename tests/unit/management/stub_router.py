@@ -58,7 +58,7 @@ class StubCore:
         self.nodes: dict[str, Node] = {}
         self.started_at = STARTED
         self.log = log
-        self.context = SimpleNamespace(telemetry=TelemetryHooks())
+        self.context: Any = SimpleNamespace(telemetry=TelemetryHooks())
         self.now = NOW
         self.counters = Counters()
         self.uplink = None

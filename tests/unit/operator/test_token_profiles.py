@@ -228,6 +228,18 @@ def test_the_memory_of_a_router_changes_live(quantity: Any, size: int) -> None:
     assert (update.sign, update.entity.type) == ("~", ROUTER)
 
 
+def test_the_time_after_which_stalled_links_are_reported_changes_live() -> None:
+    def wanted(**spec: Any) -> Entity:
+        desired = desired_cluster(Resources(parsed(**spec)), ClusterContext(OperatorSettings("i"), tls=TLS))
+        (found,) = entities(desired, ROUTER)
+        return found
+
+    (update,) = plan_entities("mesh-0", [wanted()], [wanted(stuckAfterSeconds=0)])
+    assert (update.sign, update.entity.attributes["stuckAfterSeconds"]) == ("~", 0)
+    assert plan_entities("mesh-0", [Entity(ROUTER, "mesh-0", {"stuckAfterSeconds": 10})], [wanted()]) == []
+    assert "stuckAfterSeconds" in refused(stuckAfterSeconds=-1)
+
+
 def test_what_no_router_could_use_is_refused() -> None:
     def profile(**changes: Any) -> str:
         made = {name: value for name, value in {**FILE, **changes}.items() if value is not None}

@@ -100,6 +100,16 @@ class PendingQueue:
             found.sort(key=_arrival)
         return iter(found)
 
+    def free_for(self, connection: RouterConnection) -> int:
+        """Number of deliveries that this connection does not bar."""
+        if self.barred is None:
+            return int(self.count)
+        found = self.barred.get(connection)
+        if found is None:
+            return int(self.count)
+        group: PendingGroup = found
+        return int(self.count - group.count)
+
     def append(self, q: Queued) -> None:
         """A delivery begins to wait."""
         lk: RouterLink | None = q.barring()
