@@ -36,6 +36,7 @@ GENERAL: Lines = (
     ("Deliveries Delayed > 10sec", "deliveriesDelayed10Sec", plain),
     ("Deliveries Stuck > 10sec", "deliveriesStuck", plain),
     ("Deliveries to Fallback", "deliveriesRedirectedToFallback", plain),
+    ("Deliveries Expired", "expiredDeliveries", plain),
     ("Links Blocked", "linksBlocked", plain),
     ("Ingress Count", "deliveriesIngress", plain),
     ("Egress Count", "deliveriesEgress", plain),

@@ -195,6 +195,7 @@ ADDRESSES = View(
         _value("out", "deliveriesEgress", commas),
         _value("thru", "deliveriesTransit", commas),
         _value("fallback", "deliveriesRedirectedToFallback", commas, verbose=True),
+        _value("expired", "expiredDeliveries", commas, verbose=True),
         _value("to-proc", "deliveriesToContainer", commas),
         _value("from-proc", "deliveriesFromContainer", commas),
     ),

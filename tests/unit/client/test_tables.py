@@ -235,9 +235,10 @@ def test_security_of_connections(connection: dict[str, Any], expected: tuple[str
 
 
 def test_counts_have_commas_and_priorities_may_be_absent() -> None:
-    row = address("M0a", 0, 1234567, 0, 0) | {"priority": -1}
+    row = address("M0a", 0, 1234567, 0, 0) | {"priority": -1, "expiredDeliveries": 7654321}
     line = text(views.ADDRESSES, [row], verbose=True).splitlines()[-1].split()
     assert "1,234,567" in line
+    assert "7,654,321" in line, "expired"
     assert line[4] == "-"
 
 
