@@ -255,6 +255,10 @@ ROUTER = configuration(
     count("linksAwaitingMemory", "Links of clients that get no credit until memoryState is normal."),
     count("connectionsRefusedMemory", "Connections refused because memoryState was full."),
     count("connectionsRefusedListener", "Connections refused because of maxConnections of their listener."),
+    count(
+        "edgesWithoutGroup",
+        "Connections of edge routers that may use and route all addresses, as no user group of the policy names them.",
+    ),
     operations=("UPDATE",),
     singleton=True,
 )

@@ -322,7 +322,8 @@ class LiveRouter:
         self._entities[router.type, router.name] = router
         unsettled = int(router.attributes.get("unsettledDeliveries") or 0)
         self._drain = str(router.attributes.get("drainStatus") or "none")
-        self._facts = RouterFacts(known, neighbours, unsettled)
+        edges = int(router.attributes.get("edgesWithoutGroup") or 0)  # older routers do not report it
+        self._facts = RouterFacts(known, neighbours, unsettled, edges_without_group=edges)
         self._facts_at = now
 
     def _router(self) -> Entity:

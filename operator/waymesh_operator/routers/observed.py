@@ -60,6 +60,8 @@ class RouterFacts:
     ready: bool = False
     # When the certificate that it presents expires.
     certificate_not_after: datetime | None = None
+    # Edge routers at it that no user group of a VhostPolicy names.
+    edges_without_group: int = 0
 
 
 @dataclass(frozen=True, slots=True)

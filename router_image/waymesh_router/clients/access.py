@@ -92,6 +92,8 @@ class ClientAccess:
             hostname = self._edges.vhost_name(conn)
             if self._edges.has_group(conn, user, hostname):
                 self._decide(conn, user, hostname, ())
+            elif not conn.over:
+                self._core.edges.without_group.add(conn.id)
         else:
             hostname = conn.policy_vhost or named_by_client(conn.remote.hostname or "")
             self._decide(conn, user, hostname, conn.groups)

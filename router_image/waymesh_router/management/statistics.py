@@ -66,4 +66,5 @@ def router_statistics(view: RouterView, now: float) -> Mapping[str, Any]:
         "linksAwaitingMemory": view.admission.withheld,
         "connectionsRefusedMemory": view.admission.refused["memory"],
         "connectionsRefusedListener": view.admission.refused["listener"],
+        "edgesWithoutGroup": len(core.edges.without_group),
     }

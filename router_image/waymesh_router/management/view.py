@@ -9,6 +9,7 @@ from waymesh_router.core.addresses.reserved import ReservedAddresses
 from waymesh_router.core.containers.autolinks import AutoLinks
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.counters import Counters
+from waymesh_router.core.edge.edges import Edges
 from waymesh_router.core.edge.uplink import Uplink
 from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.buffer_budget import BufferBudget
@@ -41,6 +42,7 @@ class CoreView(Protocol):
     budget: BufferBudget
     counters: Counters
     uplink: Uplink | None
+    edges: Edges
 
 
 class SettleTimes(Protocol):

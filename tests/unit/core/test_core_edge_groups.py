@@ -8,13 +8,13 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer, core_hub, core_of
-from tests.unit.core.edge_peer import UP, EdgePeer, edge_connection
+from tests.unit.core.edge_peer import PROPERTIES, UP, EdgePeer, edge_connection
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Terminus
 from waymesh_amqp.types import Symbol
 from waymesh_router.clients.access import ClientAccess
 from waymesh_router.core.addresses.patterns import PatternTree
-from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT
+from waymesh_router.core.link_kinds import NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.vhosts import parse_policy
 
@@ -61,11 +61,45 @@ def tries(peer: Peer, receiver: bool, address: str | None, handle: int = 30, **o
     return found[0] if found else ""
 
 
+@pytest.mark.parametrize(("groups", "count"), [({"g": GROUP}, 0), ({"g": {**GROUP, "users": "other"}}, 1), ({}, 1)])
+def test_connections_without_a_group_are_counted(groups: dict[str, Any], count: int) -> None:
+    place = Place(groups)
+    edge = edge_connection(place.hub, user="shop")
+    assert len(core_of(place.hub).edges.without_group) == count
+    edge.kill()
+    assert not core_of(place.hub).edges.without_group
+
+
+def test_a_client_and_a_refused_edge_router_do_not_count() -> None:
+    place = Place({}, strict=True)
+    peer = place.hub.peer()
+    peer.conn.role, peer.conn.user = "edge", "shop"
+    peer.send(frames.AMQP, frames.open_(container_id="E", properties=PROPERTIES))
+    assert not core_of(place.hub).edges.without_group
+
+
 def test_an_edge_mode_uplink_needs_no_right() -> None:
     edge = EdgePeer(Place({"g": GROUP}).hub, "E", user="shop")
     assert not reasons(edge.answers)
     assert edge.reply_to
     assert not tries(edge.peer, False, "$management")
+
+
+def test_a_listener_with_management_none_leaves_an_edge_router_all_but_requests() -> None:
+    place = Place({"g": GROUP})
+    make = place.hub.peer
+
+    def peer(*args: Any) -> Peer:
+        made = make(*args)
+        made.conn.management = NO_MANAGEMENT
+        return made
+
+    place.hub.peer = peer  # type: ignore[method-assign, assignment]
+    edge = EdgePeer(place.hub, "E", user="shop")
+    assert not reasons(edge.answers)
+    assert tries(edge.peer, False, "$management") == "amqp:unauthorized-access"
+    assert not tries(edge.peer, True, "shop.a", 31)
+    assert not edge.peer.conn.creates_link_routes
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ class StubCore:
         self.now = NOW
         self.counters = Counters()
         self.uplink = None
+        self.edges: Any = SimpleNamespace(without_group=set())
         self.budget = BufferBudget()
         self.denied: dict[str, int] = {}
         unused: Any = None

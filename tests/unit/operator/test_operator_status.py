@@ -18,6 +18,7 @@ from waymesh_operator.cluster.status.dependents import address_status, autolink_
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.crds import findings, load_crds
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
+from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import S3, Ref, Router, Telemetry
 from waymesh_operator.router_entities.names import LINKROUTE, Entity
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
@@ -110,6 +111,22 @@ def test_when_all_is_well_everything_says_so() -> None:
         "phase": "Stable", "authority": 1, "authorityNotAfter": "2035-12-30T00:00:00Z",
         "certificateNotAfter": "2026-04-01T00:00:00Z",
     }  # fmt: skip
+
+
+def test_edge_routers_without_a_group_are_told() -> None:
+    """Only a Router at which edge routers may connect has the condition."""
+    assert "EdgesWithoutGroup" not in conditions(router_status(ROUTER, seen(), {}))
+    resources = replace(ALL, router=replace(ROUTER, listeners=(Listener("edges", 5671, role="edge"),)))
+    router = resources.router
+    calm = router_status(router, seen(resources), {})
+    assert conditions(calm)["EdgesWithoutGroup"][:2] == ("False", "NoneConnected")
+    facts = {"mesh-0": {"edges_without_group": 2}, "mesh-2": {"edges_without_group": 1}}
+    status = router_status(router, seen(resources, facts=facts), calm)
+    value, reason, message = conditions(status)["EdgesWithoutGroup"]
+    assert (value, reason) == ("True", "NoGroup")
+    assert "at mesh-0 (2), mesh-2 (1)" in message
+    assert conditions(status)["Ready"][0] == "True"
+    assert fits("Router", status)
 
 
 def test_printer_columns_find_what_they_show() -> None:

@@ -107,6 +107,7 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
         _draining(seen),
         _paused(router),
         expiring(router, seen),
+        *_edges(router, seen),
     ]
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
 
@@ -239,6 +240,18 @@ def _draining(seen: MeshSnapshot) -> Condition:
     if leaving:
         return Condition("Draining", True, "Draining", _some(leaving))
     return Condition("Draining", False, "NotDraining", "no router is draining")
+
+
+def _edges(router: Router, seen: MeshSnapshot) -> list[Condition]:
+    """Return the condition, if edge routers may connect: whether no user group limits some that are connected."""
+    if all(listener.role != "edge" for listener in router.listeners):
+        return []
+    found = {name: one.facts.edges_without_group for name, one in sorted(seen.observed.mesh.routers.items())}
+    counts = [f"{name} ({count})" for name, count in found.items() if count]
+    if not counts:
+        return [Condition("EdgesWithoutGroup", False, "NoneConnected", "no edge router without a user group")]
+    text = f"edge routers that no user group of a VhostPolicy names use and route all addresses at {_some(counts)}"
+    return [Condition("EdgesWithoutGroup", True, "NoGroup", f"{text}; see the warnings of these routers")]
 
 
 def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) -> Condition:

@@ -66,6 +66,7 @@ class Edges:
         own_messages: OwnMessages,
     ) -> None:
         self.connections: dict[int, RouterConnection] = {}  # of edge routers, by id
+        self.without_group: set[int] = set()  # those of them to which no user group of the policy applies
         self._context = context
         self._addresses = addresses
         self._endpoint_links = endpoint_links
@@ -101,6 +102,7 @@ class Edges:
 
     def closed(self, conn: RouterConnection) -> None:
         """A connection is closed, or an edge router has replaced it with a newer one."""
+        self.without_group.discard(conn.id)
         if self.connections.pop(conn.id, None) is not None:
             self._containers.closed(conn)
             self._link_routes.container_closed(conn)
