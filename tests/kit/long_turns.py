@@ -18,6 +18,8 @@ TURN_BUDGET: Final = 256
 """As in runtime/transport/connection_io.py."""
 MOST: Final = 1 << 30
 SOME: Final = 250
+LINKS_A_SESSION: Final = 50_000
+"""Fewer than handle-max."""
 
 
 def _drop(_data: bytes) -> None:
@@ -37,7 +39,8 @@ class Scene:
 
     def peer(self) -> Peer:
         """A peer with a session."""
-        peer = self.hub.peer(ConnectionSettings("engine", links_at_once=16, window=MOST)).open().begin()
+        settings = ConnectionSettings("engine", links_at_once=16, window=MOST, max_links=MOST)
+        peer = self.hub.peer(settings).open().begin()
         peer.conn.link_capacity = MOST
         peer.end.on_bytes = _drop
         return peer
@@ -46,21 +49,33 @@ class Scene:
         """A peer with this many receivers."""
         peer = self.peer()
         for number in range(count):
-            peer.end.feed(frames.attach_receiver(f"r{number}", number, address=address(number)))
+            channel, handle = self._place(peer, number)
+            name = f"r{number}"
+            peer.end.feed(frames.attach_receiver(name, handle, channel=channel, address=address(number)))
             if credit:
-                peer.end.feed(frames.credit(credit, number, incoming_window=MOST))
+                peer.end.feed(frames.credit(credit, handle, channel=channel, incoming_window=MOST))
             self.now_and_then(number)
         self.hub.turn()
+        assert peer.conn.links == count
         return peer
 
     def senders(self, count: int, address: Callable[[int], str]) -> Peer:
         """A peer with this many senders."""
         peer = self.peer()
         for number in range(count):
-            peer.end.feed(frames.attach_sender(f"s{number}", number, address=address(number)))
+            channel, handle = self._place(peer, number)
+            peer.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=address(number)))
             self.now_and_then(number)
         self.hub.turn()
+        assert peer.conn.links == count
         return peer
+
+    def _place(self, peer: Peer, number: int) -> tuple[int, int]:
+        """Channel and handle of a link; begins a session where one is full."""
+        channel, handle = divmod(number, LINKS_A_SESSION)
+        if channel and not handle:
+            peer.end.feed(frames.begin(channel))
+        return channel, handle
 
     def messages(self, count: int) -> Peer:
         """A peer that sends this many unsettled messages to q."""
@@ -212,7 +227,8 @@ def _consumers_message(count: int) -> tuple[Scene, Callable[[], object]]:
 def _consumers_leave(count: int) -> tuple[Scene, Callable[[], object]]:
     scene = Scene()
     peer = scene.receivers(count, lambda _: "q")
-    return scene, lambda: scene.send(peer, frames.detach(count - 1))
+    channel, handle = divmod(count - 1, LINKS_A_SESSION)
+    return scene, lambda: scene.send(peer, frames.detach(handle, channel=channel))
 
 
 def _consumers_copies(count: int) -> tuple[Scene, Callable[[], object]]:
@@ -276,6 +292,35 @@ def _waiting_senders_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: producer.conn.eof("killed")
 
 
+def _copies_waiting(count: int, more: bool = False) -> tuple[Scene, Peer, Peer]:
+    """A consumer of a multicast address for which copies wait, and their sender; `more`: an incomplete one is among
+    the first."""
+    scene = Scene()
+    scene.core.address_table.add_pattern(_entity("q"))
+    consumer = scene.receivers(1, lambda _: "q")
+    aborting = scene.messages(0)
+    if more:
+        aborting.end.feed(frames.transfer(more=True))
+    scene.messages(count)
+    return scene, consumer, aborting
+
+
+def _copies_lost(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene, consumer, _ = _copies_waiting(count)
+    return scene, lambda: consumer.conn.eof("killed")
+
+
+def _copy_aborted(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene, _, aborting = _copies_waiting(count, True)
+    return scene, lambda: scene.send(aborting, frames.transfer(None, aborted=True))
+
+
+def _writable(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene = Scene()
+    peer = scene.receivers(count, "a/{}".format, credit=10)
+    return scene, lambda: scene.core.on_writable(peer.conn)
+
+
 CASES: Final[Mapping[str, Case]] = {
     "entity": Case("an `address` entity is created; addresses in use", _entity_created),
     "paths": Case("paths change; addresses of another router", _paths),
@@ -298,5 +343,8 @@ CASES: Final[Mapping[str, Case]] = {
     "sender-lost": Case("their sender is lost; unsettled deliveries", _unsettled_senders_lost),
     "waiting-sent": Case("a consumer issues credit; waiting deliveries", _waiting_sent),
     "waiting-released": Case("the only consumer leaves; waiting deliveries", _waiting_released),
+    "copies-lost": Case("their consumer is lost; waiting copies of multicast messages", _copies_lost),
+    "copy-aborted": Case("a multicast message is aborted; waiting copies behind it", _copy_aborted),
+    "writable": Case("the output of a connection has room again; its receivers", _writable),
     "waiting-sender-lost": Case("their sender is lost; waiting deliveries", _waiting_senders_lost),
 }

@@ -83,8 +83,8 @@ class Core(Handler):
         multicast = Multicast(choice, sender, self.settlement)
         pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
-        self.credit = CreditEvents(self.routed_links, multicast, pending)
-        self.interruptions = Interruptions(self.credit, self.settlement, self.budget)
+        self.credit = CreditEvents(self.routed_links, multicast, pending, self.context.portions)
+        self.interruptions = Interruptions(self.credit, self.settlement, self.budget, self.context.portions)
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)

@@ -100,7 +100,7 @@ def presettled_at(address: Address) -> int:
 def presettled_on(link: RouterLink) -> int:
     """Pre-settled deliveries of a client's link that are incomplete, incoming or outgoing."""
     if link.is_sender:
-        waiting: int = sum(branch.queued.settled for branch in link.queue or ())
+        waiting: int = sum(branch.queued.settled and branch.queued.unstarted > 0 for branch in link.queue or ())
         return int(link.backlog is not None) + waiting
     return int(link.mid_delivery and link.transfer_settled)
 

@@ -11,6 +11,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
+from waymesh_router.core.forwarding.multicast import MANY_GONE
 
 
 @pytest.fixture
@@ -146,3 +147,66 @@ def test_an_abort_reaches_each_consumer_that_has_begun(hub: Hub) -> None:
     assert [bool(f.performative.aborted) for f in transfers(ready)] == [False, True]  # type: ignore[union-attr]
     late.end.feed(frames.credit(1))
     assert transfers(late) == []
+
+
+
+# ---- aborted deliveries among those that wait
+def test_aborted_deliveries_leave_the_others_in_order(hub: Hub) -> None:
+    slow, whole = consumer(hub, 0), producer(hub)
+    aborting = [producer(hub) for _ in range(4)]
+    link = next(link for link in core_of(hub).links.values() if link.is_sender)
+    for number, sender in enumerate(aborting):
+        sender.send(frames.transfer(0, frames.message(b"gone"), more=True))
+        whole.send(frames.transfer(number, frames.message(b"%d" % number), settled=True))
+    for place in (1, 0, 3, 2):
+        aborting[place].send(frames.transfer(None, aborted=True))
+    assert states(aborting[0]) == []
+    assert core_of(hub).forwarder.multicast.gone.get(link, 0) <= 3
+    slow.end.feed(frames.credit(3))
+    assert bodies(slow) == [frames.message(b"%d" % number) for number in range(3)]
+    slow.end.feed(frames.credit(10, delivery_count=3))
+    assert bodies(slow) == [frames.message(b"3")]
+    assert (link.queue, core_of(hub).forwarder.multicast.gone, core_of(hub).budget.kept) == (None, {}, 0)
+
+
+def test_a_consumer_for_which_only_aborted_deliveries_waited_gets_the_next_one_at_once(hub: Hub) -> None:
+    slow, sender = consumer(hub, 0), producer(hub)
+    sender.send(frames.transfer(0, frames.message(b"gone"), more=True))
+    sender.send(frames.transfer(None, aborted=True))
+    slow.end.feed(frames.credit(10))
+    sender.send(frames.transfer(1, frames.message(b"next")))
+    assert bodies(slow) == [frames.message(b"next")]
+
+
+def test_aborted_deliveries_do_not_pile_up_in_a_queue(hub: Hub) -> None:
+    slow, first = consumer(hub, 0), producer(hub)
+    link = next(link for link in core_of(hub).links.values() if link.is_sender)
+    whole, many = producer(hub), hub.peer().open().begin(incoming_window=1 << 20)
+    many.send(*(frames.attach_sender(f"m{handle}", handle) for handle in range(40)))
+    first.send(frames.transfer(0, frames.message(b"first")))
+    number = 0
+    for row in range(10):
+        for handle in range(40):
+            many.send(frames.transfer(number, frames.message(b"gone"), handle=handle, more=True))
+            number += 1
+        whole.send(frames.transfer(row, frames.message(b"%d" % row)))
+        many.send(*(frames.transfer(None, handle=handle, aborted=True) for handle in range(40)))
+        assert len(link.queue or ()) <= 1 + (row + 1) + MANY_GONE + 40
+    slow.end.feed(frames.credit(100))
+    assert bodies(slow) == [frames.message(b"first"), *(frames.message(b"%d" % row) for row in range(10))]
+    assert link.queue is None
+
+
+@pytest.mark.parametrize("lost", ["link", "connection"])
+def test_a_lost_consumer_for_which_aborted_deliveries_waited(hub: Hub, lost: str) -> None:
+    slow, whole, aborting = consumer(hub, 0), producer(hub), producer(hub)
+    whole.send(frames.transfer(0))
+    aborting.send(frames.transfer(0, more=True))
+    whole.send(frames.transfer(1))
+    aborting.send(frames.transfer(None, aborted=True))
+    if lost == "connection":
+        slow.kill()
+    else:
+        slow.send(frames.detach())
+    assert states(whole) == [RELEASED]
+    assert (core_of(hub).forwarder.multicast.gone, core_of(hub).budget.kept) == ({}, 0)

@@ -21,11 +21,7 @@ LONG: Final[Mapping[str, str]] = {
     "lost": "as above",
     "session": "as above",
     "copies": "all copies of a message are made at once",
-    "consumer-lost": "the deliveries of one link end at once",
-    "sender-lost": "as above",
     "waiting-sent": "at most what an output buffer holds is sent at once",
-    "waiting-released": "the deliveries of one address are released at once",
-    "waiting-sender-lost": "the deliveries of one link end at once",
 }
 """Cases in which the longest turn grows, and why."""
 

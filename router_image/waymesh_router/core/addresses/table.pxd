@@ -15,6 +15,7 @@ cdef class AddressTable:
     cdef long long version
     cdef object _reconfiguration
     cdef object _producer_credit
+    cdef object _releases
     cdef object _context
     cdef PendingDeliveries _pending
 

@@ -20,6 +20,7 @@ from waymesh_router.core.addresses.keys import (
 )
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.addresses.producer_credit import ProducerCredit
+from waymesh_router.core.addresses.releases import Releases
 from waymesh_router.core.addresses.route_index import RouteIndex
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.annotations import FALLBACK
@@ -30,6 +31,8 @@ from waymesh_router.core.portions import Rounds
 
 PRODUCERS_AT_ONCE = 32
 """Maximum number of producers of an address whose credit changes at once."""
+RELEASED_AT_ONCE = 500
+"""Maximum number of waiting deliveries that are released together: a tenth of a millisecond of work."""
 
 
 class AddressTable:
@@ -49,6 +52,7 @@ class AddressTable:
         self.version = 0  # of the configured patterns
         self._reconfiguration = Rounds(context.portions, "configured addresses", self.by_key, self._reconfigure_key)
         self._producer_credit = ProducerCredit(context.portions, self._update_credit)
+        self._releases = Releases(context.portions, self._release_some)
         self._context = context
         self._pending = pending
         if context.edge:
@@ -184,10 +188,25 @@ class AddressTable:
             self._pending.drain(address)
         else:
             if address.pending is not None:
-                self._pending.release_all(address)
+                self._release(address)
             self.drop_if_unused(address)
         if address.primary is not None:
             self.refresh(address.primary)
+
+    def _release(self, address: Address) -> None:
+        """Release what waits at an address that has no consumer any more."""
+        if len(address.pending or ()) > RELEASED_AT_ONCE:
+            self._releases.begin(address)
+        else:
+            self._pending.release_all(address)
+
+    def _release_some(self, address: Address, count: int) -> bool:
+        """Release up to `count` waiting deliveries, unless the address has got a consumer; see Releases."""
+        if address.pending is None or address.reachable():
+            return False
+        self._pending.release_some(address, count)
+        self.drop_if_unused(address)
+        return address.pending is not None
 
     def _update_credit(self, address: Address, producer: RouterLink) -> None:
         if producer.retiring or not (address.direct() if producer.stored else address.reachable()):

@@ -1,5 +1,6 @@
 cimport cython
 from waymesh_amqp.connection cimport Connection
+from waymesh_amqp.session cimport Session
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
@@ -8,9 +9,11 @@ from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 
 @cython.final
 cdef class CreditEvents:
+    cdef object writable
     cdef RoutedLinks routed
     cdef readonly Multicast multicast
     cdef readonly PendingDeliveries pending
     cpdef on_credit(self, RouterLink out)
     cpdef bint end_expired(self) except -1
     cdef on_writable(self, Connection connection)
+    cpdef tell_some(self, Session session, Py_ssize_t first, Py_ssize_t count)

@@ -9,6 +9,7 @@ import cython
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.writable_links import WritableLinks
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import RouterConnection, RouterLink
 
@@ -19,12 +20,20 @@ else:
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
+    from waymesh_amqp.session import Session
+    from waymesh_router.core.portions import Portions
+
+AT_ONCE = cython.declare(cython.Py_ssize_t, 500)
+"""Maximum number of links of a connection that are told together that its output has room."""
 
 
 class CreditEvents:
     """Notifies everything that waits for a link: routed deliveries, copies of multicasts, pending deliveries."""
 
-    def __init__(self, routed: RoutedLinks, multicast: Multicast, pending: PendingDeliveries) -> None:
+    def __init__(
+        self, routed: RoutedLinks, multicast: Multicast, pending: PendingDeliveries, portions: Portions
+    ) -> None:
+        self.writable = WritableLinks(portions, self.tell_some)
         self.routed = routed
         self.multicast = multicast
         self.pending = pending
@@ -65,7 +74,14 @@ class CreditEvents:
 
     def on_writable(self, connection: Connection) -> None:
         """The output buffer of a connection has shrunk: all of its links may have become ready."""
+        if connection.links > AT_ONCE:
+            self.writable.begin(connection)
+            return
         for session in list(connection.sessions.values()):
-            for link in list(session.links):
-                if link is not None and link.is_sender and link.attached and link.credit > 0:
-                    self.on_credit(link)  # type: ignore[arg-type]
+            self.tell_some(session, 0, len(session.links))
+
+    def tell_some(self, session: Session, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> None:
+        """The links with `count` handles from `first` on may have become ready."""
+        for link in session.links[first : first + count]:
+            if link is not None and link.is_sender and link.attached and link.credit > 0:
+                self.on_credit(link)  # type: ignore[arg-type]

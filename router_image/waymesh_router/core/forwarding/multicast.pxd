@@ -15,6 +15,7 @@ cdef class Multicast:
     cdef ConsumerChoice choice
     cdef QueuedSender sender
     cdef Settlement settlement
+    cdef readonly dict gone
     cdef public bint unsettled_allowed
     cdef public Address uplink_address
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
@@ -29,5 +30,10 @@ cdef class Multicast:
     cpdef branch_out(self, Queued q, list outs)
     cdef send_waiting(self, RouterLink out)
     cpdef drop_waiting(self, RouterLink out)
+    cdef drop_some(self, RouterLink out, int count)
+    cdef drop_first(self, RouterLink out)
+    cdef leave_queue(self, RouterLink out)
+    cdef trim(self, RouterLink out)
+    cdef abort_branch(self, RouterLink out)
     cdef drop_of(self, RouterLink out, RouterConnection connection, long long until)
     cdef drop_branch(self, RouterLink out, Branch branch)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.forwarding.sections import Sections
 
+MANY_GONE = 64
+"""Copies of aborted deliveries are removed from a queue together when there are more of them, and more than half."""
+
 
 def elsewhere(links: list[Any], lk: RouterLink) -> list[Any]:
     """The links of other connections than that of `lk`."""
@@ -50,6 +53,7 @@ class Multicast:
         self.choice = choice
         self.sender = sender
         self.settlement = settlement
+        self.gone: dict[RouterLink, int] = {}  # number of copies of aborted deliveries in `RouterLink.queue`
         self.unsettled_allowed = True  # clients may send unsettled deliveries to multicast addresses
 
     def forward(
@@ -202,13 +206,14 @@ class Multicast:
         expiry: Expiry = self.sender.expiry
         while out.queue is not None and out.ready():
             branch = out.queue[0]
+            if branch.queued.unstarted == 0:
+                self.leave_queue(out)
+                continue
             expired = branch.queued.expires != 0.0 and expiry.is_over(branch.queued)
             if expired and not expiry.may_end():
                 expiry.links[out] = None
                 return
-            out.queue.popleft()
-            if not out.queue:
-                out.queue = None
+            self.leave_queue(out)
             if expired:
                 self.expire(out, branch)
                 continue
@@ -233,19 +238,71 @@ class Multicast:
 
     def drop_waiting(self, out: RouterLink) -> None:
         """The link is gone: drop the copies that wait for it."""
-        queue = out.queue
-        out.queue = None
-        for e in queue or ():
-            self.drop_branch(out, e)
+        while out.queue is not None:
+            self.drop_first(out)
+
+    def drop_some(self, out: RouterLink, count: cython.int) -> None:
+        """Like `drop_waiting`, for up to `count` copies."""
+        while count > 0 and out.queue is not None:
+            count -= 1
+            self.drop_first(out)
+
+    def drop_first(self, out: RouterLink) -> None:
+        """Drop the first copy that waits for this link."""
+        branch: Branch = out.queue[0]  # type: ignore[index]  # the caller has checked
+        self.leave_queue(out)
+        if branch.queued.unstarted:
+            self.drop_branch(out, branch)
 
     def drop_of(self, out: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> None:
         """Drop the copies of messages of a connection that wait for this link. Arguments: see `Queued.came_from`."""
-        dropped = [branch for branch in out.queue or () if branch.queued.came_from(connection, until)]
+        waiting = [branch for branch in out.queue or () if branch.queued.unstarted]
+        dropped = [branch for branch in waiting if branch.queued.came_from(connection, until)]
         if dropped:
-            stay = deque(branch for branch in out.queue or () if not branch.queued.came_from(connection, until))
+            stay = deque(branch for branch in waiting if not branch.queued.came_from(connection, until))
             out.queue = stay or None
+            self.gone.pop(out, None)
         for e in dropped:
             self.drop_branch(out, e)
+
+    def leave_queue(self, out: RouterLink) -> None:
+        """Remove the first copy from the queue of this link."""
+        out.queue.popleft()  # type: ignore[union-attr]  # the caller has checked
+        self.trim(out)
+
+    def trim(self, out: RouterLink) -> None:
+        """Remove copies of aborted deliveries from both ends of the queue, so that the first one waits, if there is
+        any. Searching for one would take time for all copies behind it; too many of them are removed together."""
+        queue: deque[Any] = out.queue  # type: ignore[assignment]
+        gone: cython.Py_ssize_t = self.gone.get(out, 0) if self.gone else 0
+        if gone == 0:
+            if not queue:
+                out.queue = None
+            return
+        if gone > MANY_GONE and gone * 2 > len(queue):
+            queue = out.queue = deque(branch for branch in queue if branch.queued.unstarted)
+            gone = 0
+        while queue and queue[0].queued.unstarted == 0:
+            queue.popleft()
+            gone -= 1
+        while queue:
+            last = queue.pop()
+            if last.queued.unstarted:
+                queue.append(last)
+                break
+            gone -= 1
+        if not queue:
+            out.queue = None
+        if queue and gone > 0:
+            self.gone[out] = gone
+        else:
+            self.gone.pop(out, None)
+
+    def abort_branch(self, out: RouterLink) -> None:
+        """A delivery was aborted of which a copy may wait for this link: its `unstarted` is 0."""
+        if out.queue is not None:
+            self.gone[out] = self.gone.get(out, 0) + 1
+            self.trim(out)
 
     def drop_branch(self, out: RouterLink, branch: Branch) -> None:
         """A copy is not sent on this link."""

@@ -36,6 +36,7 @@ cdef class PendingDeliveries:
     cdef bint expire(self, Address address, Queued q) except -1
     cdef give_back(self, Queued q, bytes state)
     cpdef release_all(self, Address address)
+    cpdef release_some(self, Address address, int count)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
     cdef drop_of(self, Address address, RouterConnection connection, long long until)

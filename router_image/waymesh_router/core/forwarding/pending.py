@@ -258,6 +258,17 @@ class PendingDeliveries:
         for q in pending or ():
             self.give_back(q, RELEASED)
 
+    def release_some(self, address: Address, count: cython.int) -> None:
+        """Return up to `count` queued deliveries, the oldest ones."""
+        while count > 0 and address.pending is not None:
+            count -= 1
+            pending: PendingQueue = address.pending
+            q: Queued | None = pending.first()
+            if q is None:
+                return
+            self.take_out(address, q)
+            self.give_back(q, RELEASED)
+
     def refuse_all(self, address: Address, state: bytes) -> None:
         """No consumer is possible: report this outcome for all queued deliveries."""
         q: Queued

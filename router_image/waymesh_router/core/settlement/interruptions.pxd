@@ -1,5 +1,5 @@
 cimport cython
-from waymesh_amqp.delivery cimport Delivery
+from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.session cimport Session
 from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
@@ -17,6 +17,7 @@ cdef class Interruptions:
     cdef RoutedLinks routed
     cdef Multicast multicast
     cdef PendingDeliveries pending
+    cdef object lost
     cdef on_abort(self, RouterLink lk)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)
@@ -24,8 +25,12 @@ cdef class Interruptions:
     cdef leave_stream(self, RouterLink lk, RouterLink out)
     cdef drop_queued(self, RouterLink lk)
     cpdef consumer_lost(self, RouterLink out)
+    cdef end_outgoing(self, RouterLink out, Delivery d)
     cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
     cpdef producer_lost(self, RouterLink lk)
+    cdef end_incoming(self, RouterLink lk, Delivery d)
+    cpdef end_some(self, list left, int count, bint outgoing)
+    cpdef bint drop_some(self, RouterLink out, int count) except -1
     cpdef routed_link_lost(self, RouterLink lk)
     cpdef drop_waiting(self, RouterConnection connection, list links, list addresses, long long until)
     cdef bint needs_frames(self, Session session) except -1

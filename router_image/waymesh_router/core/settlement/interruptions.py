@@ -12,34 +12,44 @@ from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
+from waymesh_router.core.settlement.lost_deliveries import LostDeliveries
 from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import RELEASED_CODE
     from cython.cimports.waymesh_amqp.outgoing import abort
+    from cython.cimports.waymesh_router.core.link_kinds import ROUTED
     from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
     from waymesh_amqp.outcomes import RELEASED_CODE
     from waymesh_amqp.outgoing import abort
+    from waymesh_router.core.link_kinds import ROUTED
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
 if TYPE_CHECKING:
-    from waymesh_amqp.delivery import Delivery
+    from waymesh_amqp.delivery import Delivery, DeliveryRing
     from waymesh_amqp.session import Session
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
+    from waymesh_router.core.portions import Portions
+
+AT_ONCE = cython.declare(cython.Py_ssize_t, 500)
+"""Maximum number of deliveries of a session that are examined when a link ends: a tenth of a millisecond of work."""
 
 
 class Interruptions:
     """Ends the deliveries of a lost link, and those that their sender aborts or their consumer refuses."""
 
-    def __init__(self, credit: CreditEvents, settlement: Settlement, budget: BufferBudget) -> None:
+    def __init__(
+        self, credit: CreditEvents, settlement: Settlement, budget: BufferBudget, portions: Portions
+    ) -> None:
         self.credit = credit
         self.settlement = settlement
         self.budget = budget
         self.routed: RoutedLinks = credit.routed
         self.multicast: Multicast = credit.multicast
         self.pending: PendingDeliveries = credit.pending
+        self.lost = LostDeliveries(portions, self.end_some, self.drop_some)
 
     # ---- while a delivery arrives
     def on_abort(self, lk: RouterLink) -> None:
@@ -98,6 +108,8 @@ class Interruptions:
             return
         lk.queued = None
         self.pending.withdraw(q)
+        q.unstarted = 0
+        q.drop_data()
         for e in q.branches or ():
             branch = e
             out: RouterLink = branch.out
@@ -107,30 +119,48 @@ class Interruptions:
                 if branch.delivery is not None:
                     self.settlement.forget(branch.delivery)
                 self.credit.on_credit(out)
-            elif out.queue is not None and branch in out.queue:
-                out.queue.remove(branch)
-                if not out.queue:
-                    out.queue = None
+            elif not branch.started:
+                self.multicast.abort_branch(out)
         if q.delivery is not None:
             self.settlement.forget(q.delivery)
         self.multicast.sender.all_started(q)
 
     # ---- links that are lost
     def consumer_lost(self, out: RouterLink) -> None:
-        """An outgoing link has ended: report modified for sent deliveries, which may have been seen, else released."""
-        d: Delivery
+        """An outgoing link has ended: report modified for sent deliveries, which may have been seen, else released.
+
+        In sessions with many deliveries, they end in portions, except on a link route, whose other link ends next. One
+        that still arrives ends now, as the credit of its sender depends on it.
+        """
+        ring: DeliveryRing = out.session.unsettled_out
         feeder: RouterLink | None = out.feeder
         out.feeder = None
-        for e in out.session.unsettled_out.of(out) if out.unsettled else ():
-            d = e
-            if d.out is out:
-                out.session.unsettled_out.drop(d)
-                arriving = self.settlement.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
-                if arriving is not None:
-                    self.cut_short(arriving, d)
+        if feeder is not None:
+            d: Delivery | None = feeder.stream_delivery if feeder.stream is out else None
+            if d is None and feeder.queued is not None:
+                d = feeder.queued.delivery
+            if d is not None:
+                self.end_outgoing(out, d)
+        if out.unsettled:
+            if ring.count > AT_ONCE and out.kind != ROUTED:
+                self.lost.begin(ring)
+            else:
+                for e in ring.of(out):
+                    self.end_outgoing(out, e)
         if feeder is not None:
             self.on_consumer_lost(feeder, out)
-        self.multicast.drop_waiting(out)
+        if out.undelivered() > AT_ONCE:
+            self.lost.begin_copies(out)
+        else:
+            self.multicast.drop_waiting(out)
+
+    def end_outgoing(self, out: RouterLink, d: Delivery) -> None:
+        """End a delivery that was sent on a link that has ended, if it has not ended yet."""
+        if d.out is out:
+            out.session.unsettled_out.drop(d)
+            arriving = self.settlement.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
+            if arriving is not None:
+                self.cut_short(arriving, d)
 
     def on_consumer_lost(self, feeder: RouterLink, out: RouterLink) -> None:
         """The consumer of a delivery that still arrives is lost: report an outcome if no delivery record did."""
@@ -146,20 +176,47 @@ class Interruptions:
 
     def producer_lost(self, lk: RouterLink) -> None:
         """An incoming link has ended: abort its incomplete delivery; complete ones continue without a sender."""
-        d: Delivery
         self.drop_arriving(lk)
         lk.drop_head()
-        for e in lk.session.unsettled_in.of(lk) if lk.unsettled else ():
-            d = e
-            if d.link is lk:
-                self.settlement.leave_incoming(d, lk)
-                if d.sample is not None:
-                    self.settlement.sampling.end_of(d, LOST)
-                if d.group is None and d.state and is_final(outcome_code(d.state)):
-                    # The sender never confirmed the outcome, so it may still have the message.
-                    self.settlement.settle_outgoing(d, RELEASED)
+        ring: DeliveryRing = lk.session.unsettled_in
+        if lk.unsettled:
+            if ring.count > AT_ONCE and lk.kind != ROUTED:
+                self.lost.begin(ring)
+            else:
+                for e in ring.of(lk):
+                    self.end_incoming(lk, e)
         lk.session.release(lk)
         self.budget.forget(lk)
+
+    def end_incoming(self, lk: RouterLink, d: Delivery) -> None:
+        """A delivery goes on without its sender, whose link has ended."""
+        if d.link is lk:
+            self.settlement.leave_incoming(d, lk)
+            if d.sample is not None:
+                self.settlement.sampling.end_of(d, LOST)
+            if d.group is None and d.state and is_final(outcome_code(d.state)):
+                # The sender never confirmed the outcome, so it may still have the message.
+                self.settlement.settle_outgoing(d, RELEASED)
+
+    def end_some(self, left: list[Any], count: cython.int, outgoing: cython.bint) -> None:
+        """Look at up to `count` deliveries of a session: end those whose link has ended. See LostDeliveries."""
+        d: Delivery
+        link: RouterLink | None
+        while count > 0 and left:
+            count -= 1
+            d = left.pop()
+            link = d.out if outgoing else d.link
+            if link is None or not link.over or link.kind == ROUTED:
+                continue
+            if outgoing:
+                self.end_outgoing(link, d)
+            else:
+                self.end_incoming(link, d)
+
+    def drop_some(self, out: RouterLink, count: cython.int) -> cython.bint:
+        """Drop up to `count` copies that wait for a link that has ended; returns whether some are left."""
+        self.multicast.drop_some(out, count)
+        return out.queue is not None
 
     def routed_link_lost(self, lk: RouterLink) -> None:
         """One of two link-route partners has ended: end its deliveries and remove it from the other."""
