@@ -15,7 +15,12 @@ pytestmark = pytest.mark.engine_independent
 
 CORE = "waymesh_router.core."
 TESTS = Path("tests/unit/core")
-BY_FRAMES = {"tests.kit.pump", "tests.unit.core.edge_peer", "tests.unit.core.interior_peer"}
+BY_FRAMES = {
+    "tests.kit.pump",
+    "tests.unit.core.edge_peer",
+    "tests.unit.core.interior_peer",
+    "tests.unit.core.many_deliveries",
+}
 """Tests with these drive a whole core by frames. It is the only way to test compiled modules by the same tests on both
 engines: most of their methods are not visible to Python."""
 WITHOUT = {
