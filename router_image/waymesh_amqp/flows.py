@@ -116,6 +116,12 @@ def credit_everywhere(session: Session) -> None:
                 session.handler.on_credit(link)
 
 
+def renew_window(session: Session) -> None:
+    """Ask for the window of a session, before it is offered, if it may change."""
+    if session.connection.settings.window_opens:
+        session.window = session.handler.session_window(session)
+
+
 def write_flow(session: Session, link: Link | None) -> None:
     """Write a flow frame, with the link state if a link is given."""
     end: cython.uint = serial_add(session.next_incoming_id, session.window)

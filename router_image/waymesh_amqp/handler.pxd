@@ -12,6 +12,7 @@ cdef class Handler:
     cpdef on_close(self, Connection connection, error)
     cpdef on_begin(self, Session session)
     cpdef bint on_held_window(self, Session session) except -1
+    cpdef unsigned int session_window(self, Session session) except? 0
     cpdef Link new_link(self, Session session)
     cpdef on_attach(self, Link link, performative)
     cpdef on_detach(self, Link link, error)

@@ -46,6 +46,11 @@ class Handler:
         """Incoming links hold a session and its window is used up. True: admit a few more frames."""
         return False
 
+    def session_window(self, session: Session) -> cython.uint:
+        """The incoming window in frames for the next flow, with `ConnectionSettings.window_opens`."""
+        window: cython.uint = session.window
+        return window
+
     def new_link(self, session: Session) -> Link:
         """Create the object for a link that the peer attaches."""
         raise NotImplementedError

@@ -23,13 +23,13 @@ from waymesh_amqp.states import SESSION, Event, advance, may
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.dispositions import write_disposition
-    from cython.cimports.waymesh_amqp.flows import write_flow
+    from cython.cimports.waymesh_amqp.flows import renew_window, write_flow
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog
     from cython.cimports.waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
     from cython.cimports.waymesh_amqp.wire import serial_add
 else:
     from waymesh_amqp.dispositions import write_disposition
-    from waymesh_amqp.flows import write_flow
+    from waymesh_amqp.flows import renew_window, write_flow
     from waymesh_amqp.outgoing import flush_backlog
     from waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
     from waymesh_amqp.wire import serial_add
@@ -67,11 +67,9 @@ class Session:
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
         self.outcome_state = b""  # of the collected outcomes
-        # Hold outcomes until `send_outcomes`, so that a sender that waits for them pauses. Some are written earlier if
-        # another frame must follow them.
-        self.keeps_outcomes = False
-        self.checked_state = b""  # the last checked delivery state, and
-        self.state_transactional = False  # whether it is a transactional one
+        self.keeps_outcomes = False  # until `send_outcomes`, so that a sender that waits for them pauses
+        self.checked_state = b""  # the last checked delivery state, and whether it is a transactional one
+        self.state_transactional = False
         self.flow_links: list[Link] = []  # links with a flow at the next flush
         self.window_due = False  # send a flow with our window at the next flush
         self.window_low = False  # the same, if the peer may send before it gets credit
@@ -368,6 +366,7 @@ class Session:
             self.window_low = False
             if self.may_continue():
                 self.window_due = True
+                renew_window(self)
         if self.window_due and self.holds:
             self.admit_few()
         link: Link

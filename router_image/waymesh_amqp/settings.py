@@ -31,6 +31,7 @@ class ConnectionSettings:
     handshake_timeout_s: float = 15.0
     close_timeout_s: float = 2.0
     window: int = 256  # incoming window of a session, in frames
+    window_opens: bool = False  # it may be larger: `Handler.session_window` decides
     offered_capabilities: list[str] = field(default_factory=list)
     desired_capabilities: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)

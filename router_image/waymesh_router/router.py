@@ -194,7 +194,8 @@ class Router:
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._end_idle_connectors(),
             "link routes": lambda _: self.core.routed_attaches.tick(),
             "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
-            "edge routers": self.core.edges.tick, "relays": lambda _: self.core.relays.tick(),
+            "edge routers": self.core.edges.tick, "streams": self.core.credit.tick_streams,
+            "relays": lambda _: self.core.relays.tick(),
             "telemetry": self._telemetry.tick,
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 

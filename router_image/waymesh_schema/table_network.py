@@ -60,7 +60,12 @@ _SHARED: tuple[Attribute, ...] = (
         clamped="maximum",
     ),
     setting(
-        "maxSessionFrames", INTEGER, "Session window in frames; 0 or not set: no limit.", minimum=0, maximum=MAX_UINT
+        "maxSessionFrames",
+        INTEGER,
+        "Session window in frames; 0 or not set: 256, and for clients three times maxBufferedBytesPerLink while "
+        "nothing waits, within the budgets.",
+        minimum=0,
+        maximum=MAX_UINT,
     ),
     setting(
         "idleTimeoutSeconds",

@@ -26,6 +26,10 @@ Arrived = tuple[str, Message, Transfer]
 """Name of the link, the message, and its first transfer."""
 
 
+STREAM = "stream"
+"""The name here of links that the router attaches for long messages: this edge router takes them."""
+
+
 class RawEdge:
     """On a connection of its own. Links are known by their names; what comes is kept until a test asks for it."""
 
@@ -157,6 +161,10 @@ class RawEdge:
         elif isinstance(performative, Attach):
             self._names[here, performative.handle] = performative.name
             self.attached[performative.name] = performative
+            target = performative.target
+            if performative.name not in self._handles and target is not None and target.address is None:
+                self._names[here, performative.handle] = STREAM
+                self.answer(performative, 10)
         elif isinstance(performative, Detach):
             self.detached[self._names[here, performative.handle]] = performative
         elif isinstance(performative, Flow) and performative.handle is not None:

@@ -10,11 +10,16 @@ from waymesh_router.core.model import Queued
 def waiting_deliveries(core: Core) -> list[Queued]:
     """All deliveries that wait. Each counts its bytes, its record, and the consumers for which a copy waits."""
     alone = [queued for address in core.addresses.values() for queued in address.pending or ()]
+    alone += core.credit.gathering.deliveries
     copied: dict[int, Queued] = {}
     for link in core.links.values():
         for each in link.queue or ():
             if isinstance(each, Queued):
                 alone.append(each)
+            elif each.queued.unstarted == 0:  # aborted: only its place is left
+                assert each.queued.kept == 0
+            elif each.queued.alone:
+                alone.append(each.queued)
             else:
                 copied[id(each.queued)] = each.queued
     for queued in alone:

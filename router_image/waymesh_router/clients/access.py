@@ -384,6 +384,7 @@ def _limit(conn: RouterConnection, group: Group) -> None:
         theirs = None if conn.remote is None else conn.remote.channel_max
         conn.channel_max = settings.channel_max if theirs is None else min(settings.channel_max, theirs)
     if group.max_session_window:
+        settings.window_opens = False
         settings.window = min(max(group.max_session_window // settings.max_frame_size, 1), MAX_WINDOW)
 
 

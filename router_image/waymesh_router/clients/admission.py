@@ -140,6 +140,7 @@ class Admission:
         self._log_level(level, used)
         self.level = level
         self._core.endpoint_links.set_memory(level)
+        self._core.budget.short = level != NORMAL
 
     def _log_level(self, level: int, used: int | None) -> None:
         figures = f"{(used or 0) // _MIB} MiB of {self.limit // _MIB} MiB (maxMemory)" if self.limit else "no limit"

@@ -10,7 +10,7 @@ from waymesh_amqp.limits import UNLIMITED_LINKS
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.addresses.keys import bare_address
-from waymesh_router.core.attaching import COST_PROPERTY
+from waymesh_router.core.attaching import COST_PROPERTY, STREAMING_CAPABILITY
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
 from waymesh_router.core.link_kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
@@ -43,8 +43,9 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         idle_timeout_s=_idle_timeout_s(attrs),
         handshake_timeout_s=handshake_timeout_s(attrs),
         window=frames or max(256, capacity),
-        offered_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
-        desired_capabilities=[Symbol("ANONYMOUS-RELAY"), Symbol("qd.streaming-links")],
+        window_opens=not frames and attrs.get("role") in (None, "normal", ROUTE_CONTAINER),
+        offered_capabilities=_capabilities(core),
+        desired_capabilities=_capabilities(core),
     )
     if attrs.get("role") in ("inter-router", ROUTE_CONTAINER):
         settings.max_links = UNLIMITED_LINKS  # these connections carry the links of many clients
@@ -66,6 +67,10 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         settings.properties[Symbol(FAILOVER_PROPERTY)] = server_list(str(attrs["failoverUrls"]))
     settings.properties.update({Symbol(k): v for k, v in (attrs.get("openProperties") or {}).items()})
     return settings
+
+
+def _capabilities(core: Core) -> list[str]:
+    return [Symbol("ANONYMOUS-RELAY"), *([Symbol(STREAMING_CAPABILITY)] if core.context.streaming else [])]
 
 
 def new_connection(settings: ConnectionSettings, attrs: Mapping[str, Any], peer: Peer, core: Core) -> RouterConnection:

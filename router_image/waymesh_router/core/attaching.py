@@ -34,6 +34,7 @@ WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint_{number}": number fo
 """Capabilities of the links of a waypoint, with its number among the waypoints of the address."""
 EDGE_WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint.{number}": number for number in range(1, 10)}}
 """The same for the links of edge routers."""
+STREAMING_CAPABILITY = "qd.streaming-links"
 COST_PROPERTY = "qd.inter-router-cost"
 NO_MANAGEMENT = "management is not allowed on this connection"
 UNAVAILABLE_REJECTED: bytes = encode(
@@ -95,6 +96,11 @@ def agreed_cost(ours: int, opened: Open) -> int:
     properties = opened.properties
     cost = properties.get(COST_PROPERTY) if isinstance(properties, dict) else None
     return int(cost) if isinstance(cost, int) and ours < cost <= _MAX_COST else ours
+
+
+def takes_streams(opened: Open) -> bool:
+    """Whether the peer, a router, takes links for long messages. Source: inter-router.md."""
+    return STREAMING_CAPABILITY in map(str, opened.offered_capabilities or ())
 
 
 def consumer_priority(attach: Attach) -> int:
@@ -225,6 +231,15 @@ def mesh_attach(name: str, kind: int, incoming: bool) -> Attach:
         source=Terminus(kind="source", capabilities=capability),
         target=Terminus(kind="target", capabilities=capability),
     )
+
+
+def stream_attach(router_id: str, rng: Rng, interior: bool) -> Attach:
+    """The attach of a link for the long messages of one sender, to an interior router from another one, or from or to
+    an edge router. Source: protocol/edge.md "Streaming"."""
+    attach = mesh_attach(f"qdlink.{router_id}.{random_text(rng)}", DATA, incoming=False)
+    if not interior:
+        attach.source, attach.target = Terminus("source"), Terminus("target")
+    return attach
 
 
 def checked_source(source: Terminus | None) -> Terminus:

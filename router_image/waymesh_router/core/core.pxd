@@ -13,6 +13,7 @@ from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.forwarder cimport Forwarder
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
+from waymesh_router.core.forwarding.streams cimport Streams
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
 from waymesh_router.core.model cimport RouterConnection, RouterLink
 from waymesh_router.core.settlement.interruptions cimport Interruptions
@@ -30,6 +31,7 @@ cdef class Core(Handler):
     cdef readonly Interruptions interruptions
     cdef readonly AddressTable address_table
     cdef readonly object remote_routers
+    cdef readonly Streams streams
     cdef readonly object link_registry
     cdef readonly object endpoint_links
     cdef readonly object mesh_links
@@ -58,6 +60,7 @@ cdef class Core(Handler):
     cpdef on_open(self, Connection connection, performative)
     cpdef on_close(self, Connection connection, error)
     cpdef on_writable(self, Connection connection)
+    cpdef unsigned int session_window(self, Session session) except? 0
     cpdef Link new_link(self, Session session)
     cpdef on_attach(self, Link link, performative)
     cpdef on_detach(self, Link link, error)

@@ -27,6 +27,7 @@ from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.forwarder import Forwarder
+from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.later_frames import LaterFrames
 from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
@@ -34,6 +35,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.link_kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.attach import NO_ROUTE, NO_ROUTE_TEXT, RoutedAttaches
 from waymesh_router.core.link_routing.relays import Relays
@@ -79,16 +81,17 @@ class Core(Handler):
         self.settlement = Settlement(self.counters, self.sampling)
         choice = ConsumerChoice()
         self.expiry = Expiry(self.context, self.counters)
+        self.link_registry = LinkRegistry()
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling, self.expiry)
-        multicast = Multicast(choice, sender, self.settlement)
-        pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement)
+        self.streams = Streams(self.context, self.link_registry, sender)
+        multicast = Multicast(choice, sender, self.settlement, self.streams)
+        pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement, self.streams)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
-        self.credit = CreditEvents(self.routed_links, multicast, pending, self.context.portions)
+        self.credit = CreditEvents(self.routed_links, multicast, pending, Gathering(pending), self.context.portions)
         self.interruptions = Interruptions(self.credit, self.settlement, self.budget, self.context.portions)
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
-        self.link_registry = LinkRegistry()
         self.endpoint_links = EndpointLinks(self.context, self.address_table, pending)
         self.mesh_links = MeshLinks(self.context, self.link_registry)
         self.containers = Containers()
@@ -162,11 +165,13 @@ class Core(Handler):
     def on_open(self, connection: Connection, performative: Open) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
         self.edges.recognize(conn, performative)
+        self.streams.opened(conn, performative)
         self.connection_table.opened(conn, performative)
         self.edges.opened(conn)
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
+        self.budget.closed(conn)
         self.connection_table.closed(conn, error)
         self.edges.closed(conn)
 
@@ -175,6 +180,9 @@ class Core(Handler):
         conn: RouterConnection = session.connection  # type: ignore[assignment]
         if len(conn.sessions) > FEW_SESSIONS and conn.role != INTER_ROUTER and not conn.settings.client:
             self.endpoint_links.refuse_for_memory()
+
+    def session_window(self, session: Session) -> cython.uint:
+        return self.budget.session_window(session)
 
     def on_writable(self, connection: Connection) -> None:
         self.credit.on_writable(connection)

@@ -25,6 +25,8 @@ class CoreContext:
         self.control_plane = ControlPlaneHooks()
         self.telemetry = TelemetryHooks()
         self.portions = Portions()
+        self.streaming = True
+        """Whether long messages go to other routers on links of their own. Tests switch it off, as in old routers."""
         self.drain_from = 0  # id of the first connection since the router began to drain; 0: not draining
 
     def follow_clock(self, ahead: float) -> None:

@@ -22,3 +22,5 @@ cdef enum:
     SETTLED_MODE = 1
 
     PRESETTLED_WAITING = 4
+
+    LONG_BYTES = 131072

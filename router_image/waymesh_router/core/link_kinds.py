@@ -40,3 +40,7 @@ SETTLED_MODE = 1
 
 PRESETTLED_WAITING = 4
 """Multiple of the link credit that may wait before pre-settled deliveries are dropped, or copies for one consumer."""
+
+LONG_BYTES = 1 << 17
+"""A complete message of at most this size goes to another router on the links for all senders. As many bytes of an
+incomplete one are gathered before it begins, because it is probably complete then."""

@@ -37,6 +37,7 @@ cdef class RouterConnection(Connection):
     cdef public double opened_at
     cdef public long long kept
     cdef public bint full
+    cdef public long long opened
     cdef public long long heads
     cdef public double last_delivery_at
     cdef public bint no_local
@@ -45,6 +46,7 @@ cdef class RouterConnection(Connection):
     cdef public object access
     cdef public bint uplink
     cdef public object edge_router
+    cdef public bint streams
     cdef RouterLink data_link(self, int priority)
 
 @cython.final
@@ -87,6 +89,9 @@ cdef class RouterLink(Link):
     cdef public bint retiring
     cdef public bint container
     cdef public bint edge
+    cdef public bint streaming
+    cdef public bint streamed
+    cdef public dict stream_links
     cdef public bint known_elsewhere
     cdef public int consumer_priority
     cdef public long long unsettled
@@ -172,6 +177,9 @@ cdef class Queued:
     cdef public int priority
     cdef public bytes state
     cdef public bint own
+    cdef public bint gathers
+    cdef public bint alone
+    cdef public Target target
     cdef public bint copied
     cdef public bint anew
     cdef public bint credited

@@ -69,6 +69,7 @@ class RouterConnection(Connection):
         self.opened_at = now
         self.kept = 0  # what waiting deliveries that arrived on it count in the budgets
         self.full = False  # `kept` is over its limit, see buffer_budget.py
+        self.opened = 0  # bytes of its session windows beyond their usual size
         self.heads = 0  # bytes of `RouterLink.head` of all its links
         self.last_delivery_at = 0.0
         self.no_local = False
@@ -77,6 +78,7 @@ class RouterConnection(Connection):
         self.access: Access | None = None  # what policy allows this client
         self.uplink = False  # connects this edge router to an interior router
         self.edge_router: Edge | None = None  # the peer is an edge router
+        self.streams = False  # the peer, a router, takes links for single senders, see forwarding/streams.py
         Connection.__init__(self, settings, handler, now)
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
@@ -134,6 +136,9 @@ class RouterLink(Link):
         self.retiring = False  # takes no more messages
         self.container = False  # the peer is a route-container
         self.edge = False  # the peer is an edge router or, at an edge router, its interior router
+        self.streaming = False  # between routers, for the messages of one sender, see forwarding/streams.py
+        self.streamed = False  # incoming: its messages to other routers go on links of their own
+        self.stream_links: dict[tuple[RouterConnection, Address], RouterLink] | None = None  # incoming: these links
         self.known_elsewhere = False  # incoming, of an edge router that knows of consumers elsewhere
         self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
         self.unsettled = 0
@@ -284,6 +289,9 @@ class Queued:
         self.priority = DEFAULT_PRIORITY
         self.state = b""  # delivery state in the first transfer
         self.own = False  # for the router itself, since its first frame
+        self.gathers = False  # incomplete, and waits for more frames before it goes to another router
+        self.alone = False  # waits for the stream link that was opened for its sender
+        self.target: Target | None = None  # its remote router then
         self.copied = False  # a copy by an exchange: the sender has the outcome and the credit already
         self.anew = False  # a copy for another address, which enters the mesh here
         self.credited = False  # the sender's credit was returned although it still waits

@@ -132,7 +132,7 @@ def test_with_much_to_count_the_last_round_is_told_and_nothing_is_gone_through(m
     monkeypatch.setattr("waymesh_router.core.unsettled.MUCH", 10)
     monkeypatch.setattr("waymesh_router.management.statistics.MANY_LINKS", 1)
     monkeypatch.setattr("waymesh_router.clients.drain.count_unsettled", None)
-    monkeypatch.setattr("waymesh_router.management.statistics.seconds_without_credit", None)
+    monkeypatch.setattr("waymesh_router.management.statistics.is_blocked", None)
     sampled = rows(router, "router")[0]
     assert (sampled["unsettledDeliveries"], sampled["linksBlocked"]) == (20, 1)
 

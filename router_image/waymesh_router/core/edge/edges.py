@@ -44,11 +44,12 @@ CHECK_S = messages.HEARTBEAT_INTERVAL_S
 class Edge:
     """An edge router, by its connection."""
 
-    __slots__ = ("downlink", "heard_at", "id", "tracking")
+    __slots__ = ("downlink", "heard_at", "id", "tracking", "uplink")
 
     def __init__(self, edge_id: str) -> None:
         self.id = edge_id
         self.downlink: RouterLink | None = None  # link for messages to addresses without their own link
+        self.uplink: RouterLink | None = None  # link for its messages to such addresses; others like it are for streams
         self.tracking: RouterLink | None = None  # link for messages about which addresses have consumers elsewhere
         self.heard_at: float | None = None  # time of its last heartbeat, in seconds; None: it has sent none
 
@@ -197,6 +198,12 @@ class Edges:
     def producer_attached(self, lk: RouterLink) -> None:
         """A sender is attached: if it is an edge router's, tell it whether the address has consumers."""
         address = lk.address
+        if lk.edge and lk.anonymous:
+            edge = _edge(lk.connection)
+            if edge.uplink is None or edge.uplink.over:
+                edge.uplink = lk
+            else:
+                lk.streaming = lk.streamed = True
         if lk.edge and address is not None:
             lk.strip = lk.permit is not None  # policy allowed only this address: annotations could name another one
         if not lk.edge or address is None or not address.key.startswith(MOBILE) or address.serves_router():

@@ -149,6 +149,7 @@ class Uplink:
     def accept(self, link: RouterLink, attach: Attach) -> None:
         """The interior router attaches a sender without an address, for a large message."""
         link.kind = DATA
+        link.streaming = link.streamed = True
         link.capacity = link.connection.link_capacity
         link.annotations = arrived(None, "0")
         link.accept(attach, attach.source, attach.target)

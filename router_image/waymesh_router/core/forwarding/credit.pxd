@@ -2,6 +2,7 @@ cimport cython
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.session cimport Session
 from waymesh_router.core.forwarding.expiry cimport Expiry
+from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
@@ -13,7 +14,9 @@ cdef class CreditEvents:
     cdef RoutedLinks routed
     cdef readonly Multicast multicast
     cdef readonly PendingDeliveries pending
+    cdef readonly Gathering gathering
     cpdef on_credit(self, RouterLink out)
     cpdef bint end_expired(self) except -1
+    cpdef tick_streams(self, double now)
     cdef on_writable(self, Connection connection)
     cpdef tell_some(self, Session session, Py_ssize_t first, Py_ssize_t count)

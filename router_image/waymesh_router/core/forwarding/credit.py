@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_router.core.forwarding.expiry import Expiry
+from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.writable_links import WritableLinks
@@ -31,12 +32,18 @@ class CreditEvents:
     """Notifies everything that waits for a link: routed deliveries, copies of multicasts, pending deliveries."""
 
     def __init__(
-        self, routed: RoutedLinks, multicast: Multicast, pending: PendingDeliveries, portions: Portions
+        self,
+        routed: RoutedLinks,
+        multicast: Multicast,
+        pending: PendingDeliveries,
+        gathering: Gathering,
+        portions: Portions,
     ) -> None:
         self.writable = WritableLinks(portions, self.tell_some)
         self.routed = routed
         self.multicast = multicast
         self.pending = pending
+        self.gathering = gathering
 
     def on_credit(self, out: RouterLink) -> None:
         """An outgoing link may have become ready."""
@@ -71,6 +78,11 @@ class CreditEvents:
             if not link.over:
                 self.on_credit(link)
         return len(expiry.addresses) > 0 or len(expiry.links) > 0
+
+    def tick_streams(self, now: cython.double) -> None:
+        """Send on what arrives slowly, and end unneeded links for it. Must be called several times a second."""
+        self.gathering.end_all()
+        self.pending.streams.tick(now)
 
     def on_writable(self, connection: Connection) -> None:
         """The output buffer of a connection has shrunk: all of its links may have become ready."""

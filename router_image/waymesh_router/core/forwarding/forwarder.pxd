@@ -4,6 +4,7 @@ from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.delivery_sampling cimport DeliverySampling
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.later_frames cimport LaterFrames
 from waymesh_router.core.forwarding.message_address cimport MessageAddress
 from waymesh_router.core.forwarding.multicast cimport Multicast
@@ -22,6 +23,7 @@ cdef class Forwarder:
     cdef PendingDeliveries pending
     cdef OwnMessages own_messages
     cdef LaterFrames later_frames
+    cdef Gathering gathering
     cdef Sections sections
     cdef Settlement settlement
     cdef Counters counters
@@ -33,6 +35,7 @@ cdef class Forwarder:
     cdef from_edge(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
+    cdef forward_stream(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint denies_message(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef no_address(self, RouterLink lk, Address stand_in, IncomingTransfer transfer)
     cdef check_heads(self, RouterLink lk, RouterConnection conn, IncomingTransfer transfer)

@@ -28,6 +28,7 @@ from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.choice import ConsumerChoice
+from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.later_frames import LaterFrames
 from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
@@ -80,6 +81,7 @@ class Forwarder:
         self.pending = pending
         self.own_messages = own_messages
         self.later_frames = later_frames
+        self.gathering: Gathering = later_frames.gathering
         self.sections: Sections = message_address.sections
         self.settlement: Settlement = multicast.settlement
         self.uplink_address: Address | None = message_address.addresses.uplink_address
@@ -189,6 +191,11 @@ class Forwarder:
         transfer: IncomingTransfer,
     ) -> None:
         """Send the scanned first frame of a delivery to one consumer."""
+        if transfer.more or lk.streamed:
+            conn: RouterConnection = out.connection
+            if conn.streams:
+                self.forward_stream(lk, address, annotations, transfer)
+                return
         settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED_MODE
         d: Delivery | None = None
         if not settled:
@@ -215,6 +222,15 @@ class Forwarder:
             self.settlement.forwarded_settled(lk)
         elif lk.shared():
             lk.return_credit()
+
+    def forward_stream(
+        self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
+    ) -> None:
+        """A delivery for another router that may need a link of its own, or must not overtake one on such a link."""
+        if transfer.more:
+            self.gathering.begin(lk, address, annotations, transfer)
+        else:
+            self.pending.enqueue(lk, address, annotations, transfer, True)
 
     def denies_message(self, lk: RouterLink, transfer: IncomingTransfer) -> cython.bint:
         """Refuse a message whose sections or user-id policy does not allow; wait if the decision needs more frames."""

@@ -2,6 +2,7 @@ cimport cython
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.forwarding.credit cimport CreditEvents
+from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
 from waymesh_router.core.forwarding.sending cimport QueuedSender
 from waymesh_router.core.model cimport Branch, Queued, RouterLink
@@ -13,8 +14,10 @@ cdef class LaterFrames:
     cdef OwnMessages own_messages
     cdef CreditEvents credit
     cdef Settlement settlement
+    cdef Gathering gathering
     cdef on_frame(self, RouterLink lk, IncomingTransfer transfer)
     cdef stream_ends(self, RouterLink lk, RouterLink out)
     cdef feed(self, RouterLink lk, Queued q, IncomingTransfer transfer)
+    cdef bint may_hold(self, RouterLink lk) except -1
     cdef branch_ends(self, Branch branch)
     cdef queued_ends(self, RouterLink lk, Queued q, bint answered)

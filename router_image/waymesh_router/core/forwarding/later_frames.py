@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_router.core.forwarding.credit import CreditEvents
+from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.model import Branch, Queued, RouterLink
@@ -14,8 +15,10 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import send_more
+    from cython.cimports.waymesh_router.core.link_kinds import LONG_BYTES
 else:
     from waymesh_amqp.outgoing import send_more
+    from waymesh_router.core.link_kinds import LONG_BYTES
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
@@ -35,6 +38,7 @@ class LaterFrames:
         self.own_messages = own_messages
         self.credit = credit
         self.settlement = settlement
+        self.gathering: Gathering = credit.gathering
 
     def on_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """A frame that continues a delivery."""
@@ -91,12 +95,21 @@ class LaterFrames:
                 self.sender.budget.take(q, transfer.end - transfer.start)
             elif not self.own_messages.grown(lk, q, transfer.end - transfer.start):
                 return
-            held = transfer.more and q.size > PART_LIMIT and not q.own
+            held = transfer.more and q.size > PART_LIMIT and not q.own and self.may_hold(lk)
         if not transfer.more:
             lk.queued = None
             self.queued_ends(lk, q, answered)
+            if q.gathers:
+                self.gathering.end(q)
+        elif q.gathers and q.size > LONG_BYTES:
+            self.gathering.end(q)
         elif held:
             lk.session.hold_window(lk)  # issue no more session window until a consumer is ready
+
+    def may_hold(self, lk: RouterLink) -> cython.bint:
+        """Whether a part of a delivery that waits is a reason to hold its session. Others share the session of a link
+        for many senders: there, a delivery may use the budgets first."""
+        return not lk.shared() or lk.streaming or self.sender.budget.half_used(lk)
 
     def branch_ends(self, branch: Branch) -> None:
         """The last frame of a queued delivery was sent to a consumer."""

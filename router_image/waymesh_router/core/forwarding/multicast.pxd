@@ -4,6 +4,7 @@ from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.forwarding.streams cimport Streams
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
@@ -16,6 +17,7 @@ cdef class Multicast:
     cdef QueuedSender sender
     cdef Settlement settlement
     cdef readonly dict gone
+    cdef Streams streams
     cdef public bint unsettled_allowed
     cdef public Address uplink_address
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)

@@ -13,6 +13,7 @@ from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
@@ -47,13 +48,14 @@ class Multicast:
     """Copies deliveries. The outcome of an unsettled one is combined from those of its copies, see `Settlement`."""
 
     def __init__(
-        self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement
+        self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement, streams: Streams
     ) -> None:
         self.uplink_address: Address | None = None  # AddressTable.uplink_address
         self.choice = choice
         self.sender = sender
         self.settlement = settlement
         self.gone: dict[RouterLink, int] = {}  # number of copies of aborted deliveries in `RouterLink.queue`
+        self.streams = streams
         self.unsettled_allowed = True  # clients may send unsettled deliveries to multicast addresses
 
     def forward(
@@ -69,7 +71,7 @@ class Multicast:
         if lk.edge:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
-            if not (transfer.more or transfer.state_bytes) and self.all_ready(outs):
+            if not (transfer.more or transfer.state_bytes or lk.streamed) and self.all_ready(outs):
                 self.copy_to_all(lk, address, annotations, outs, transfer)
                 return
             outs = self.with_room(outs, lk)
@@ -174,7 +176,7 @@ class Multicast:
         q.branches = []
         q.unstarted = len(outs)
         for e in list(outs):
-            out = e
+            out = self.streams.instead(q, e)
             branch = Branch(q, out)
             q.branches.append(branch)
             if q.group is not None and out.snd_settle_mode != SETTLED_MODE:

@@ -6,6 +6,7 @@ from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.forwarding.streams cimport Streams
 from waymesh_router.core.model cimport Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
@@ -16,10 +17,12 @@ cdef class PendingDeliveries:
     cdef QueuedSender sender
     cdef Expiry expiry
     cdef Settlement settlement
+    cdef readonly Streams streams
     cdef Counters counters
     cdef enqueue(
         self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer, bint examine
     )
+    cdef wait_again(self, Queued q)
     cdef bint enough_wait(self, Address address, RouterLink lk) except -1
     cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
     cdef count_redirected(self, Address address)

@@ -14,6 +14,7 @@ from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
@@ -36,6 +37,7 @@ class PendingDeliveries:
         choice: ConsumerChoice,
         sender: QueuedSender,
         settlement: Settlement,
+        streams: Streams,
     ) -> None:
         """`stamp`: see CoreContext."""
         self.stamp = stamp
@@ -43,6 +45,7 @@ class PendingDeliveries:
         self.sender = sender
         self.expiry: Expiry = sender.expiry
         self.settlement = settlement
+        self.streams = streams
         self.counters: Counters = settlement.counters
 
     # ---- incoming
@@ -63,6 +66,11 @@ class PendingDeliveries:
         self.wait(address, q)
         if examine:
             self.begin(address, q)
+
+    def wait_again(self, q: Queued) -> None:
+        """A delivery that waited elsewhere waits at its address."""
+        self.wait(q.address, q)
+        self.begin(q.address, q)
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
         """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
@@ -168,7 +176,7 @@ class PendingDeliveries:
                 return False
         self.take_out(address, q)
         if out is not None:
-            self.sender.send(q, out, None)
+            self.streams.send(q, out)
         elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
             self.redirect(q, address.fallback)
         else:
@@ -208,7 +216,7 @@ class PendingDeliveries:
             self.choice.priority = q.priority
             self.choice.picked = None
             self.take_out(address, q)
-            self.sender.send(q, out, None)
+            self.streams.send(q, out)
 
     def consumer_left(self, address: Address) -> None:
         """A consumer has left, others remain. If they are all on one connection, what it bars has no path any more."""

@@ -7,7 +7,7 @@ from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.sections cimport Sections
-from waymesh_router.core.model cimport Address, Branch, Queued, RouterLink
+from waymesh_router.core.model cimport Address, Branch, Queued, RouterLink, Target
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final

@@ -14,7 +14,7 @@ from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.sections import Sections
-from waymesh_router.core.model import Address, Branch, Queued, RouterLink
+from waymesh_router.core.model import Address, Branch, Queued, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import ACCEPTED, kept_state
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -213,14 +213,20 @@ class QueuedSender:
     def track_outgoing(self, q: Queued, out: RouterLink, oid: cython.uint, branch: Branch | None) -> None:
         """Record the outgoing half of an unsettled delivery."""
         d: Delivery
+        target: Target | None = None
         if branch is None:
             d = q.delivery  # type: ignore[assignment]
+            target = self.choice.picked
+        elif q.alone:
+            d = q.delivery  # type: ignore[assignment]
+            branch.delivery = d
+            target = q.target
         else:
             d = new_delivery()
             d.group = q.group
             branch.delivery = d
         d.sent = q.complete
-        self.settlement.track_outgoing(d, out, oid, self.choice.picked if branch is None else None)
+        self.settlement.track_outgoing(d, out, oid, target)
 
     def all_started(self, q: Queued) -> None:
         """All consumers have started: free the budget and release the sender's session."""

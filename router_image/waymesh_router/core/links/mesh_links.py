@@ -59,7 +59,9 @@ class MeshLinks:
     def attached(self, conn: RouterConnection, lk: RouterLink) -> None:
         """A control or data link is attached on both sides."""
         links = conn.data_out if lk.is_sender else conn.data_in
-        if lk.kind == DATA:
+        if lk.kind == DATA and (lk.streaming or len(links) >= PRIORITIES):
+            lk.streaming = lk.streamed = True
+        elif lk.kind == DATA:
             lk.priority = min(len(links), PRIORITIES - 1)
             links.append(lk)
         elif lk.is_sender:

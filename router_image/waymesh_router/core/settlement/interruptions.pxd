@@ -3,6 +3,7 @@ from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.session cimport Session
 from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
+from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
@@ -18,6 +19,7 @@ cdef class Interruptions:
     cdef Multicast multicast
     cdef PendingDeliveries pending
     cdef object lost
+    cdef Gathering gathering
     cdef on_abort(self, RouterLink lk)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)

@@ -8,6 +8,7 @@ import cython
 
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
+from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_routing.transfers import RoutedLinks
@@ -50,6 +51,7 @@ class Interruptions:
         self.multicast: Multicast = credit.multicast
         self.pending: PendingDeliveries = credit.pending
         self.lost = LostDeliveries(portions, self.end_some, self.drop_some)
+        self.gathering: Gathering = credit.gathering
 
     # ---- while a delivery arrives
     def on_abort(self, lk: RouterLink) -> None:
@@ -107,6 +109,8 @@ class Interruptions:
             self.routed.drop_held(lk, q)
             return
         lk.queued = None
+        if q.gathers:
+            self.gathering.leave(q)
         self.pending.withdraw(q)
         q.unstarted = 0
         q.drop_data()
@@ -149,6 +153,9 @@ class Interruptions:
                     self.end_outgoing(out, e)
         if feeder is not None:
             self.on_consumer_lost(feeder, out)
+        if out.streaming:
+            for e in self.pending.streams.lost(out):
+                self.pending.wait_again(e)
         if out.undelivered() > AT_ONCE:
             self.lost.begin_copies(out)
         else:
@@ -249,6 +256,9 @@ class Interruptions:
         for e in links:
             lk = e
             if lk.is_sender:
+                if lk.streaming:
+                    for back in self.pending.streams.take_back(lk, connection, until):
+                        self.pending.give_back(back, RELEASED)
                 if lk.partner is None and lk.queue is not None:
                     self.multicast.drop_of(lk, connection, until)
             elif lk.connection is connection:

@@ -1,0 +1,49 @@
+"""Deliveries for other routers of which only a part has arrived, before they wait at their address.
+
+Most messages of a few frames are complete at once, and go on the links for all senders. What arrives slowly, or is
+long, goes on a link of its own: see streams.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.model import Address, Queued, RouterLink
+
+if TYPE_CHECKING:
+    from waymesh_amqp.transfer import IncomingTransfer
+
+
+class Gathering:
+    """Keeps the first parts of deliveries until they are complete or longer than `LONG_BYTES`, or for a tick."""
+
+    def __init__(self, pending: PendingDeliveries) -> None:
+        self.pending = pending
+        self.deliveries: dict[Queued, None] = {}
+
+    def begin(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
+        """Keep the scanned first frame of an incomplete delivery."""
+        q: Queued = self.pending.sender.new_queued(lk, address, annotations, transfer)
+        if not q.settled and not self.pending.sender.track_incoming(q, lk):
+            return
+        q.unstarted = 1
+        q.gathers = True
+        self.deliveries[q] = None
+        self.pending.sender.budget.take(q, q.size)
+
+    def leave(self, q: Queued) -> None:
+        """A delivery is dropped, or will be sent on."""
+        q.gathers = False
+        del self.deliveries[q]
+
+    def end(self, q: Queued) -> None:
+        """Enough of a delivery has arrived: send it on."""
+        self.leave(q)
+        self.pending.wait_again(q)
+
+    def end_all(self) -> None:
+        """Send on all that arrives slowly. Must be called several times a second."""
+        for q in list(self.deliveries):
+            self.end(q)

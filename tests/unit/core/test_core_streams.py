@@ -1,0 +1,140 @@
+"""Links for the long messages of one sender: when they are opened, what waits for them, and what a refusal does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kit import frames
+from tests.kit.answering import Attached
+from tests.kit.pump import Hub, Peer, core_of
+from tests.unit.core.interior_peer import Interior, edge_hub, states
+from waymesh_amqp.message import Message, encode_message
+from waymesh_amqp.performatives import ErrorInfo, Transfer
+from waymesh_router.core.forwarding.streams import IDLE_S
+
+PIECE = bytes(15_000)
+LONG = 10
+"""Pieces of a long message."""
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return edge_hub()
+
+
+def interior(hub: Hub) -> Interior:
+    """It takes such links."""
+    peer = Interior(hub, credit=10)
+    peer.conn.streams = True
+    return peer
+
+
+def client(hub: Hub) -> Peer:
+    """An anonymous sender."""
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_sender(address=None))
+    return peer
+
+
+def begin(peer: Peer, pieces: int, number: int = 0) -> None:
+    """The first pieces of a message."""
+    head = encode_message(Message(to="elsewhere", body=PIECE))
+    peer.send(frames.transfer(number, head, more=True))
+    for _ in range(pieces - 1):
+        peer.send(frames.transfer(None, PIECE, more=True))
+
+
+def uplinks(peer: Interior) -> list[Attached]:
+    """The senders of the edge router without an address: the one for all messages, and those for long ones."""
+    return [link for link in peer.peer.active() if not link.attach.role and link.address is None]
+
+
+def tick(hub: Hub, seconds: float = 1.0) -> None:
+    core = core_of(hub)
+    core.now += seconds
+    core.credit.tick_streams(core.now)
+    hub.turn()
+
+
+def parts(link: Attached) -> int:
+    return len([seen for seen in link.transfers if isinstance(seen.performative, Transfer)])
+
+
+def test_a_message_of_a_few_frames_goes_on_the_link_for_all_messages(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    begin(sender, 3)
+    assert [parts(link) for link in uplinks(peer)] == [0]
+    sender.send(frames.transfer(None, PIECE))
+    assert [parts(link) for link in uplinks(peer)] == [4]
+
+
+def test_one_that_is_not_complete_after_a_tick_gets_a_link_of_its_own(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    begin(sender, 3)
+    tick(hub)
+    assert [parts(link) for link in uplinks(peer)] == [0, 3]
+    common, own = uplinks(peer)
+    assert own.channel != common.channel
+    sender.send(frames.transfer(None, PIECE))
+    assert parts(own) == 4
+
+
+def test_a_long_one_gets_it_at_once(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    begin(sender, LONG)
+    assert [parts(link) for link in uplinks(peer)] == [0, LONG]
+
+
+def test_what_waits_for_the_link_counts_for_its_sender_alone(hub: Hub) -> None:
+    peer, sender, other = interior(hub), client(hub), client(hub)
+    peer.peer.answers = False
+    begin(sender, LONG)
+    assert sender.conn.kept > LONG * len(PIECE)
+    other.send(frames.transfer(0, encode_message(Message(to="elsewhere"))))
+    assert [parts(link) for link in uplinks(peer)] == [1, 0]
+    assert other.conn.kept == 0
+
+
+def test_later_messages_of_the_sender_follow_on_its_link(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    begin(sender, LONG)
+    sender.send(frames.transfer(None, PIECE), frames.transfer(1, encode_message(Message(to="elsewhere"))))
+    assert [parts(link) for link in uplinks(peer)] == [0, LONG + 2]
+
+
+def test_an_unused_link_ends(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    begin(sender, LONG)
+    sender.send(frames.transfer(None, PIECE))
+    tick(hub, 2 * IDLE_S)
+    assert not peer.peer.ends, "its delivery is not settled"
+    peer.settle(uplinks(peer)[1])
+    tick(hub)
+    tick(hub, IDLE_S)
+    assert len(peer.peer.ends) == 1
+    assert not core_of(hub).streams.users
+
+
+def test_a_refusal_leaves_the_links_for_all_messages(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    peer.peer.refusal = ErrorInfo("amqp:unauthorized-access", "no")
+    begin(sender, LONG)
+    assert not peer.conn.streams
+    assert parts(uplinks(peer)[0]) == LONG
+    answers = sender.send(frames.transfer(None, PIECE))
+    assert parts(uplinks(peer)[0]) == LONG + 1
+    assert states(answers) == []
+    assert core_of(hub).budget.kept == 0
+
+
+def test_an_aborted_message_leaves_nothing(hub: Hub) -> None:
+    peer, sender = interior(hub), client(hub)
+    begin(sender, 3)
+    sender.send(frames.transfer(None, b"", aborted=True))
+    tick(hub)
+    assert [parts(link) for link in uplinks(peer)] == [0]
+    peer.peer.answers = False
+    begin(sender, LONG, number=1)
+    sender.send(frames.transfer(None, b"", aborted=True))
+    core = core_of(hub)
+    assert (core.budget.kept, len(core.credit.gathering.deliveries)) == (0, 0)
