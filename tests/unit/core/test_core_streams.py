@@ -115,6 +115,20 @@ def test_an_unused_link_ends(hub: Hub) -> None:
     assert not core_of(hub).streams.users
 
 
+def test_a_link_stays_that_was_used_since_the_last_look(hub: Hub) -> None:
+    """A router that was stopped for long gets messages and looks for unused links in one turn."""
+    peer, sender = interior(hub), client(hub)
+    begin(sender, LONG)
+    sender.send(frames.transfer(None, PIECE))
+    peer.settle(uplinks(peer)[1])
+    tick(hub)
+    tick(hub)
+    sender.send(frames.transfer(1, encode_message(Message(to="elsewhere")), settled=True))
+    tick(hub, IDLE_S)
+    assert not peer.peer.ends
+    assert [parts(link) for link in uplinks(peer)] == [0, LONG + 2]
+
+
 def test_a_refusal_leaves_the_links_for_all_messages(hub: Hub) -> None:
     peer, sender = interior(hub), client(hub)
     peer.peer.refusal = ErrorInfo("amqp:unauthorized-access", "no")

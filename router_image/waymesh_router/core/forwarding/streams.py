@@ -46,7 +46,7 @@ class Streams:
         self.sender = sender
         self.choice: ConsumerChoice = sender.choice
         self.users: dict[RouterLink, Any] = {}  # of each link: its sender, and the key in `RouterLink.stream_links`
-        self.idle: dict[RouterLink, float] = {}  # since when links are idle
+        self.idle: dict[RouterLink, tuple[float, int]] = {}  # since when links are idle, and their delivery-count then
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
         """A peer's open has arrived: use such links if it is a router that takes them."""
@@ -144,7 +144,10 @@ class Streams:
         for e in list(self.users):
             link = e
             lk = self.users[link][0]
+            since, count = self.idle.get(link, (now, -1))
             if link.busy or link.queue is not None or link.unsettled or not link.attached:
                 self.idle.pop(link, None)
-            elif lk.over or now - self.idle.setdefault(link, now) >= IDLE_S:
+            elif link.delivery_count != count:  # used since the last look
+                self.idle[link] = (now, link.delivery_count)
+            elif lk.over or now - since >= IDLE_S:
                 link.session.end()
