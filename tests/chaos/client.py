@@ -288,7 +288,7 @@ class Producer(Task):
 
     def _send(self, now: float) -> None:
         rng = self.client.rng
-        size = LARGE if rng.random() < LARGE_SHARE else rng.randrange(100)
+        size = rng.choice(LARGE) if rng.random() < LARGE_SHARE else rng.randrange(100)
         priority = rng.choice(PRIORITIES)
         message = f"{self.name}:{self._count}"
         words = {"message": message, "from": self.client.name, "at": now, "size": size}

@@ -10,8 +10,8 @@ from tests.chaos.history import Terms
 CONSUMER_CREDIT = 20
 ANSWERS = {ACCEPTED: 90, RELEASED: 3, REJECTED: 4, MODIFIED: 3}
 """What consumers answer, with weights."""
-LARGE = 40_000
-"""Bytes of a large message: three frames."""
+LARGE = (40_000, 200_000)
+"""Bytes of large messages: some frames, and more than what goes on the links for all messages."""
 LARGE_SHARE = 0.01
 PRIORITIES = (4, 4, 4, 9)
 LATE_S = 1.0
