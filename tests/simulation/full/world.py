@@ -213,9 +213,13 @@ class End:
 
     def look(self) -> None:
         """What waits arrives, unless the way is held or that station is paused."""
-        while self.waiting and not self.terms.held and not (self.peer is not None and self.peer.station.paused):
+        while self.waiting and not self.terms.held and not (self.peer is not None and self.peer.is_paused()):
             call, what = self.waiting.popleft()
             call(what)
+
+    def is_paused(self) -> bool:
+        """Whether it is open, and its station does nothing."""
+        return self.open and self.station.paused
 
     def _arrive(self, data: bytes) -> None:
         """Bytes come to the other end."""
@@ -266,6 +270,8 @@ class End:
             self.station.when_on.append(partial(self.ended, reason))
             return
         self.open = False
+        if self.peer is not None:
+            self.peer.look()
         wire = self.wire
         if not wire.over:
             wire.over = True
