@@ -85,11 +85,8 @@ class Hub:
         return Peer(self.join(conn))
 
     def turn(self) -> None:
-        """Turns of the loop until nothing is dirty, and no walk is under way."""
-        walks = self.handler.context.portions if isinstance(self.handler, Core) else None
-        while self.handler.dirty or walks:
-            if walks:
-                walks.run()
+        """One turn of the loop: flush what is dirty until nothing is."""
+        while self.handler.dirty:
             batch, self.handler.dirty = self.handler.dirty, []
             for conn in batch:
                 end = self.ends.get(id(conn))
