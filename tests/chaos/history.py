@@ -76,6 +76,8 @@ class Message:
     receipts: list[Received] = field(default_factory=list)
     answers: dict[str, Answered] = field(default_factory=dict)
     """By the consumer's link, the last one."""
+    said: set[str] = field(default_factory=set)
+    """The states of all answers: a link can get a message twice."""
 
     @property
     def address(self) -> str:
@@ -84,7 +86,7 @@ class Message:
     def states(self) -> set[str]:
         """The outcomes that consumers gave; of a delivery that the router settled: accepted."""
         settled = {ACCEPTED for receipt in self.receipts if receipt.settled}
-        return settled | {answer.state for answer in self.answers.values()}
+        return settled | self.said
 
 
 class History:
@@ -124,6 +126,7 @@ class History:
                 self._receive(event)
             case Answered() if event.message in self.messages:
                 self.messages[event.message].answers[event.link] = event
+                self.messages[event.message].said.add(event.state)
 
     def given_back(self, message: Message, receipt: Received) -> bool:
         """Whether a consumer has returned a message, by an outcome or by ending its link without any."""

@@ -62,6 +62,8 @@ GOOD: dict[str, Sequence[Event]] = {
     "given back by the end of a link": [sent(), received(), Gone(12, "c"), told("modified")],
     "twice, as a router was killed": [sent(), CRASH, received(), answered(), received("d", at=12.5), told("modified")],
     "accepted, the consumer was killed before it wrote that": [sent(), received(), Gone(11.1, "c", True), told()],
+    "twice, as a router was killed, with two answers": [
+        sent(), CRASH, received(), answered("rejected"), received(at=12.5), answered(at=12.6), told("rejected")],
     "settled, lost with a router": [sent(settled=True), CRASH],
     "no outcome, as the producer is gone": [sent(), received(), Gone(12, "p", True)],
     "written down late": [received(at=9.9), sent(), answered(), told()],

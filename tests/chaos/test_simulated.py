@@ -10,7 +10,11 @@ from tests.chaos.simulated import schedule_of, shrink, simulate
 
 IDLE_S = 8
 LOOK: list[Round] = [
-    (Planned(0.0, "cut", "taker-b"), Planned(0.2, "delay", "C-B", 1.0, "both", 0.1)),
+    (
+        Planned(0.0, "hold", "taker-b", 1.0),
+        Planned(0.2, "delay", "C-B", 1.0, "both", 0.1),
+        Planned(0.8, "cut", "taker-b"),
+    ),
     (Planned(0.0, "hold", "taker-b", 2.5), Planned(0.0, "hold", "taker-e", 2.5)),
 ]
 """Consumers are lost, and messages wait for each other."""
