@@ -55,6 +55,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding.choice",
     "waymesh_router.core.forwarding.expiry",
     "waymesh_router.core.forwarding.sending",
+    "waymesh_router.core.forwarding.stream_links",
     "waymesh_router.core.forwarding.streams",
     "waymesh_router.core.forwarding.multicast",
     "waymesh_router.core.forwarding.pending",

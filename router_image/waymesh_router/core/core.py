@@ -35,6 +35,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.forwarding.stream_links import StreamLinks
 from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.link_kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.attach import NO_ROUTE, NO_ROUTE_TEXT, RoutedAttaches
@@ -83,12 +84,13 @@ class Core(Handler):
         self.expiry = Expiry(self.context, self.counters)
         self.link_registry = LinkRegistry()
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling, self.expiry)
-        self.streams = Streams(self.context, self.link_registry, sender)
+        self.streams = Streams(self.context, StreamLinks(self.context, self.link_registry), sender)
         multicast = Multicast(choice, sender, self.settlement, self.streams)
         pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement, self.streams)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
-        self.credit = CreditEvents(self.routed_links, multicast, pending, Gathering(pending), self.context.portions)
-        self.interruptions = Interruptions(self.credit, self.settlement, self.budget, self.context.portions)
+        portions = self.context.portions
+        self.credit = CreditEvents(self.routed_links, multicast, pending, Gathering(pending, portions), portions)
+        self.interruptions = Interruptions(self.credit, self.settlement, self.budget, portions)
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
@@ -217,6 +219,8 @@ class Core(Handler):
 
     def attach_answered(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> None:
         """The peer answered an attach of this router."""
+        if lk.streaming:
+            self.streams.links.answered(lk, attach)
         if self.uplink is not None and conn.uplink and lk.kind != ROUTED:
             self.uplink.answered(lk, attach)
         elif lk.kind == ENDPOINT:

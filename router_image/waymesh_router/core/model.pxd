@@ -47,6 +47,9 @@ cdef class RouterConnection(Connection):
     cdef public bint uplink
     cdef public object edge_router
     cdef public bint streams
+    cdef public Py_ssize_t stream_count
+    cdef public dict shared_streams
+    cpdef bint is_router(self) except -1
     cdef RouterLink data_link(self, int priority)
 
 @cython.final

@@ -79,7 +79,13 @@ class RouterConnection(Connection):
         self.uplink = False  # connects this edge router to an interior router
         self.edge_router: Edge | None = None  # the peer is an edge router
         self.streams = False  # the peer, a router, takes links for single senders, see forwarding/streams.py
+        self.stream_count = 0  # such links of its own senders
+        self.shared_streams: dict[RouterConnection, RouterLink] | None = None  # for all of its further senders
         Connection.__init__(self, settings, handler, now)
+
+    def is_router(self) -> cython.bint:
+        """Whether the peer is an interior router, or an edge router of this one."""
+        return self.role == "inter-router" or self.uplink or self.edge_router is not None
 
     def data_link(self, priority: cython.int) -> RouterLink | None:
         """The outgoing data link for a priority; if the peer has fewer links, the last one takes the rest."""

@@ -7,12 +7,13 @@ state of its thing, and does what is right for it now. Decision 0053.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 COST_A_TURN = 100
 """Maximum cost of the steps of one turn; a step with cost 1 takes about a microsecond."""
 COPIED = 200
 """Keys that are copied at a cost of 1."""
+Key = TypeVar("Key")
 
 
 class Walk(Protocol):
@@ -73,7 +74,7 @@ class Portions:
         return left
 
 
-class Rounds:
+class Rounds(Generic[Key]):
     """A walk over all keys of a table whenever something has changed that concerns all of them.
 
     A change while a round is under way causes another one after it. So each entry is visited after each change, and
@@ -81,13 +82,13 @@ class Rounds:
     later are not visited: they begin with the current state.
     """
 
-    def __init__(self, portions: Portions, name: str, keys: Collection[str], visit: Callable[[str], int]) -> None:
+    def __init__(self, portions: Portions, name: str, keys: Collection[Key], visit: Callable[[Key], int]) -> None:
         """`name`: of the things, for the log. `visit` returns its cost."""
         self._portions = portions
         self._name = name
         self._keys = keys
         self._visit = visit
-        self._left: list[str] = []  # of this round, last one first
+        self._left: list[Key] = []  # of this round, last one first
         self._again = False
 
     def __str__(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from waymesh_router.core.links.mesh_links import INTER_ROUTER
 from waymesh_router.events.event import MAX_CHARACTERS, Event
 from waymesh_router.management.request import Request
 from waymesh_router.management.view import CoreView
@@ -40,7 +39,7 @@ def _actor(connection: RouterConnection | None) -> dict[str, str]:
     """The client that sent a request. Of a request from another router, only the neighbour is known."""
     if connection is None:
         return {"router": "this"}
-    if connection.role == INTER_ROUTER or connection.uplink or connection.edge_router is not None:
+    if connection.is_router():
         return {"router": "" if connection.remote is None else str(connection.remote.container_id)}
     where = "connector" if connection.settings.client else "listener"
     return {"user": connection.user or "", "host": connection.peer.host, where: str(connection.origin)}

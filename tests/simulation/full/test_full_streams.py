@@ -99,7 +99,7 @@ def complete(party: Party, link: PartyLink, rest: bytes) -> None:
 
 def streams(router: SimRouter) -> dict[Any, Any]:
     """The links for single senders that a router has opened."""
-    users: dict[Any, Any] = router.core.streams.users
+    users: dict[Any, Any] = router.core.streams.links.users
     return users
 
 

@@ -35,6 +35,17 @@ def test_a_part_counts_until_the_message_is_complete(hub: Hub, settled: bool) ->
     assert (len(core.credit.gathering.deliveries), core.budget.kept) == (0, 0)
 
 
+def test_many_parts_are_sent_on_in_portions(hub: Hub) -> None:
+    core = core_of(hub)
+    for _ in range(20):
+        begin(hub)
+    core.credit.tick_streams(core.now)
+    left = len(core.credit.gathering.deliveries)
+    assert 10 < left < 20
+    core.context.portions.run()
+    assert 0 < len(core.credit.gathering.deliveries) < left
+
+
 def test_a_sender_that_is_gone_leaves_nothing(hub: Hub) -> None:
     core, peer = core_of(hub), begin(hub)
     peer.kill()

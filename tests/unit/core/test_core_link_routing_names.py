@@ -27,6 +27,7 @@ def connection(role: str, container: str = "", taken: tuple[tuple[str, bool], ..
     return SimpleNamespace(
         uplink=False,
         edge_router=None,
+        is_router=lambda: role == "inter-router",
         durable_names="",
         tenant="",
         role=role,

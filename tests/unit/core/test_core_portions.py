@@ -73,7 +73,7 @@ def test_a_step_that_raises_costs_the_walk_nothing_but_time() -> None:
     assert told == ["in a walk over numbers: a bug"]
 
 
-def rounds(table: dict[str, int], visited: list[str]) -> tuple[Portions, Rounds]:
+def rounds(table: dict[str, int], visited: list[str]) -> tuple[Portions, Rounds[str]]:
     portions = Portions()
 
     def visit(key: str) -> int:

@@ -81,8 +81,8 @@ class CreditEvents:
 
     def tick_streams(self, now: cython.double) -> None:
         """Send on what arrives slowly, and end unneeded links for it. Must be called several times a second."""
-        self.gathering.end_all()
-        self.pending.streams.tick(now)
+        self.gathering.tick()
+        self.pending.streams.links.tick(now)
 
     def on_writable(self, connection: Connection) -> None:
         """The output buffer of a connection has shrunk: all of its links may have become ready."""

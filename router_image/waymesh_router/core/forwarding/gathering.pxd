@@ -8,7 +8,9 @@ from waymesh_router.core.model cimport Address, Queued, RouterLink
 cdef class Gathering:
     cdef PendingDeliveries pending
     cdef readonly dict deliveries
+    cdef object slow
     cdef begin(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef leave(self, Queued q)
     cdef end(self, Queued q)
-    cdef end_all(self)
+    cdef tick(self)
+    cpdef long end_slow(self, Queued q) except -1

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import cython
+
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.model import Address, Queued, RouterLink
+from waymesh_router.core.portions import Rounds
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
+    from waymesh_router.core.portions import Portions
 
 
 class Gathering:
     """Keeps the first parts of deliveries until they are complete or longer than `LONG_BYTES`, or for a tick."""
 
-    def __init__(self, pending: PendingDeliveries) -> None:
+    def __init__(self, pending: PendingDeliveries, portions: Portions) -> None:
         self.pending = pending
         self.deliveries: dict[Queued, None] = {}
+        self.slow = Rounds(portions, "deliveries that arrive slowly", self.deliveries, self.end_slow)
 
     def begin(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Keep the scanned first frame of an incomplete delivery."""
@@ -43,7 +48,13 @@ class Gathering:
         self.leave(q)
         self.pending.wait_again(q)
 
-    def end_all(self) -> None:
+    def tick(self) -> None:
         """Send on all that arrives slowly. Must be called several times a second."""
-        for q in list(self.deliveries):
-            self.end(q)
+        self.slow.begin()
+
+    def end_slow(self, q: Queued) -> cython.long:
+        """Send on what arrives slowly. Returns the cost, see core/portions.py."""
+        if not q.gathers:
+            return 1
+        self.end(q)
+        return 20

@@ -16,42 +16,35 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_amqp.errors import AmqpError
 from waymesh_router.core.addresses.keys import RELAYED
-from waymesh_router.core.attaching import stream_attach, takes_streams
-from waymesh_router.core.model import Address, Branch, Queued, RouterConnection, RouterLink
+from waymesh_router.core.attaching import takes_streams
+from waymesh_router.core.forwarding.stream_links import StreamLinks
+from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.link_kinds import DATA, LONG_BYTES, PRIORITIES
+    from cython.cimports.waymesh_router.core.link_kinds import LONG_BYTES
 else:
-    from waymesh_router.core.link_kinds import DATA, LONG_BYTES, PRIORITIES
+    from waymesh_router.core.link_kinds import LONG_BYTES
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Open
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.choice import ConsumerChoice
     from waymesh_router.core.forwarding.sending import QueuedSender
-    from waymesh_router.core.links.registry import LinkRegistry
-
-IDLE_S = 10.0
-"""A link ends when it was not used for this time."""
 
 
 class Streams:
-    """Opens and ends the links, and sends waiting deliveries on them."""
+    """Chooses such links, and sends waiting deliveries on them."""
 
-    def __init__(self, context: CoreContext, links: LinkRegistry, sender: QueuedSender) -> None:
+    def __init__(self, context: CoreContext, links: StreamLinks, sender: QueuedSender) -> None:
         self.context = context
         self.links = links
         self.sender = sender
         self.choice: ConsumerChoice = sender.choice
-        self.users: dict[RouterLink, Any] = {}  # of each link: its sender, and the key in `RouterLink.stream_links`
-        self.idle: dict[RouterLink, tuple[float, int]] = {}  # since when links are idle, and their delivery-count then
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
         """A peer's open has arrived: use such links if it is a router that takes them."""
-        between_routers = conn.role == "inter-router" or conn.uplink or conn.edge_router is not None
-        conn.streams = between_routers and self.context.streaming and takes_streams(performative)
+        conn.streams = conn.is_router() and self.context.streaming and takes_streams(performative)
 
     def send(self, q: Queued, out: RouterLink) -> None:
         """Send a delivery that has waited to the consumer or router of a ready link."""
@@ -78,46 +71,15 @@ class Streams:
         needed: cython.bint = not q.complete or q.size > LONG_BYTES or lk.streaming
         if not (needed or lk.streamed):
             return out
-        key = (conn, q.address)
-        link: RouterLink | None = None
-        if lk.stream_links is not None:
-            link = lk.stream_links.get(key)
+        link: RouterLink | None = self.links.find(lk, conn, q.address)
         if link is None and needed and not conn.over:
-            link = self.open(lk, conn, q.address)
+            link = self.links.open(lk, conn, q.address)
+        lk.streamed = self.links.has_streams(lk)
         return out if link is None else link
-
-    def open(self, lk: RouterLink, conn: RouterConnection, address: Address) -> RouterLink | None:
-        """Open a link for the messages of `lk` to an address. None if the peer has no room for it."""
-        if conn.role == "inter-router" and len(conn.data_out) < PRIORITIES:
-            return None  # an old version, or its links are not attached yet: further ones would be taken for these
-        try:
-            interior: cython.bint = conn.role == "inter-router"
-            attach = stream_attach(self.context.router_id, self.context.rng, interior)
-            link: RouterLink = self.links.open_link(conn.open_session(), attach)
-        except AmqpError:
-            return None
-        link.kind = DATA
-        link.streaming = True
-        link.strip = False
-        key = (conn, address)
-        if lk.stream_links is None:
-            lk.stream_links = {}
-        lk.stream_links[key] = link
-        lk.streamed = True
-        self.users[link] = (lk, key)
-        return link
 
     def lost(self, link: RouterLink) -> list[Any]:
         """A link has ended. Returns the deliveries that wait for it and may go elsewhere."""
-        conn: RouterConnection = link.connection
-        user = self.users.pop(link, None)
-        self.idle.pop(link, None)
-        if user is not None:
-            lk: RouterLink = user[0]
-            del lk.stream_links[user[1]]  # type: ignore[union-attr]
-            lk.streamed = lk.streaming or len(lk.stream_links) > 0  # type: ignore[arg-type]
-        if link.credit == 0 and link.delivery_count == 0 and not conn.over:
-            conn.streams = False  # refused
+        self.links.lost(link)
         return self.take_back(link, None, 0)
 
     def take_back(self, link: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> list[Any]:
@@ -136,18 +98,3 @@ class Streams:
                 stay.append(branch)
         link.queue = stay if stay else None
         return back
-
-    def tick(self, now: cython.double) -> None:
-        """End the links that are not needed. Must be called several times a second."""
-        link: RouterLink
-        lk: RouterLink
-        for e in list(self.users):
-            link = e
-            lk = self.users[link][0]
-            since, count = self.idle.get(link, (now, -1))
-            if link.busy or link.queue is not None or link.unsettled or not link.attached:
-                self.idle.pop(link, None)
-            elif link.delivery_count != count:  # used since the last look
-                self.idle[link] = (now, link.delivery_count)
-            elif lk.over or now - since >= IDLE_S:
-                link.session.end()

@@ -205,7 +205,7 @@ class RoutedAttaches:
         session = self._mirrors.session(lk.session, candidate.conn)
         client = names.client_link(conn, attach)
         name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id, client)
-        told = client if names.is_router(candidate.conn) else None
+        told = client if candidate.conn.is_router() else None
         terms = rewriting.upstream_attach(attach, name, candidate.entity, routing_address, told)
         upstream = self._links.open_link(session, terms)
         self._mirrors.link_opened(lk.session, session, coordinator)
@@ -228,7 +228,7 @@ class RoutedAttaches:
     def _warn_of_names(self, there: RouterConnection, client: ClientLink) -> None:
         """Warn, once for each connector or listener, that a user's subscription there is not safe from other users."""
         origin = there.origin
-        if names.is_router(there) or there.durable_names or not client.owner or origin in self._warned:
+        if there.is_router() or there.durable_names or not client.owner or origin in self._warned:
             return
         self._warned.add(origin)
         text = "another user with the same container-id gets the durable links of a user (as with container)"

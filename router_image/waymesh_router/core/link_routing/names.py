@@ -51,7 +51,7 @@ def upstream_name(
     if holder is None:
         return name
     shared = _is(attach, SHARED)
-    if _lasting(attach) and not shared and not (is_router(upstream) and _of_another_user(holder, client)):
+    if _lasting(attach) and not shared and not (upstream.is_router() and _of_another_user(holder, client)):
         holder.detach_with(None, False)  # the client reconnected before its old connection timed out
         if (name, is_sender) not in upstream.names:
             return name
@@ -60,11 +60,6 @@ def upstream_name(
     while (f"{head}{number}", is_sender) in upstream.names:
         number += 1
     return f"{head}{number}"
-
-
-def is_router(conn: RouterConnection) -> bool:
-    """Whether the peer is a router of the mesh, also an edge router of this one: it may name links again."""
-    return to_router(conn) or conn.edge_router is not None
 
 
 def client_link(conn: RouterConnection, attach: Attach) -> ClientLink | None:
