@@ -24,6 +24,7 @@ from tests.bench import (
     output,
     policy,
     scenarios,
+    stream_beside,
     telemetry,
     turns,
     versus,
@@ -39,7 +40,7 @@ BASELINE: Final = HERE / "baseline.json"
 ALL: Final = (
     *(*scenarios.SCENARIOS, *mesh.SCENARIOS, *containers.SCENARIOS, *telemetry.SCENARIOS),
     *(*floods.SCENARIOS, *flood_memory.SCENARIOS, *attacks.SCENARIOS),
-    *(*policy.SCENARIOS, *turns.SCENARIOS),
+    *(*policy.SCENARIOS, *turns.SCENARIOS, *stream_beside.SCENARIOS),
 )
 
 

@@ -126,6 +126,19 @@ def _kept(floods: Mapping[str, str]) -> Iterator[Figure]:
         yield Figure(f"grows-{name}", f"memory after ten floods by that after two: {what}", "×", _NO_MORE)
 
 
+def _streams() -> Iterator[Figure]:
+    """Short messages beside long ones, see stream_beside.py."""
+    half = {COMPILED: Target(1.5), INTERPRETED: Target(1.5)}
+    for name, where in {"one": "over one hop", "two": "over two hops", "edge": "from an edge router"}.items():
+        yield Figure(f"beside-{name}", f"ping-pong p99 beside long messages by p99 without, {where}", "×", half)
+        yield Figure(f"beside-{name}-idle", f"ping-pong p99 without them, {where}", "µs", digits=0)
+        yield Figure(f"beside-{name}-memory", f"memory of the largest router beside them, {where}", "MiB", digits=1)
+    yield Figure("stream-cost", "CPU of two routers for messages of 10 MB", "µs/MB", digits=0)
+    yield Figure(
+        "stream-cost-three", "the same, three routers by two", "×", {COMPILED: Target(1.6), INTERPRETED: Target(1.6)}
+    )
+
+
 def _turns() -> list[Figure]:
     """CPU of the longest turn of the event loop with 100,000 of a thing; interpreted and with --quick, 20,000."""
     return [Figure(f"turn-{name}", case.title, "ms", {COMPILED: Target(5.0)}, digits=1) for name, case in CASES.items()]
@@ -192,6 +205,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         *_floods(),
         *_policy(),
         *_turns(),
+        *_streams(),
     )
 }
 

@@ -51,10 +51,10 @@ def prefer(pid: int) -> None:
 
 
 class Pinger:
-    """A ping-pong client in a process of its own."""
+    """A ping-pong client in a process of its own, of one router, or from one to another."""
 
-    def __init__(self, port: int) -> None:
-        command = [sys.executable, "-m", "tests.bench.pinger", str(port)]
+    def __init__(self, *ports: int) -> None:
+        command = [sys.executable, "-m", "tests.bench.pinger", *map(str, ports)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         prefer(self._process.pid)
 
@@ -243,8 +243,13 @@ def ratios(trips: Sequence[Trip], idle: Span, spans: Mapping[str, Span], kind: s
 def idle_span() -> Span:
     """Wait for a while in which nothing floods the router."""
     time.sleep(SETTLE_S)
+    return span_of(IDLE_S)
+
+
+def span_of(seconds: float) -> Span:
+    """The next seconds, when they are over: in them, round trips are counted."""
     begun = time.monotonic()
-    time.sleep(IDLE_S)
+    time.sleep(seconds)
     return begun, time.monotonic()
 
 

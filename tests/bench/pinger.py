@@ -1,4 +1,5 @@
-"""`python -m tests.bench.pinger PORT`: sends a message to and fro each millisecond until its standard input ends.
+"""`python -m tests.bench.pinger PORT [PORT]`: sends a message to the router at the second port and back, each
+millisecond, until its standard input ends.
 
 Then it prints all round trips as JSON: pairs of the monotonic time at which one was due, and seconds from that time to
 its answer. Those that would have been due while one was still under way are counted as if they had waited with it: a
@@ -45,9 +46,9 @@ class Player:
         self.client.wait(TRANSFER, self.client.seen[TRANSFER] + 1)
 
 
-def main(port: int) -> None:
+def main(port: int, there: int) -> None:
     """Ping until nobody wants it any more."""
-    ping, pong = Player(port, "ping"), Player(port, "pong")
+    ping, pong = Player(port, "ping"), Player(there, "pong")
     ping.aim("pong")
     pong.aim("ping")
     trips: list[tuple[float, float]] = []
@@ -67,4 +68,4 @@ def main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[-1]))

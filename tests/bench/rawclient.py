@@ -18,18 +18,20 @@ OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x1
 
 
 class RawClient:
-    """A client with one session. `seen`: frames that came, by the code of their performative.
+    """A client with one session, which takes `window` frames.
+
+    `seen`: frames that came, by the code of their performative.
 
     Nothing is answered by itself. Raises BenchError when an answer does not come within TIMEOUT_S.
     """
 
-    def __init__(self, port: int, name: str) -> None:
+    def __init__(self, port: int, name: str, window: int = 2**31 - 1) -> None:
         self.seen: Counter[int] = Counter()
         self._rest = b""
         self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opening = frames.open_(container_id=name, max_frame_size=65536, channel_max=65535)
-        self.send(frames.AMQP + opening + frames.begin(incoming_window=2**31 - 1, handle_max=65535))
+        self.send(frames.AMQP + opening + frames.begin(incoming_window=window, handle_max=65535))
         self.wait(BEGIN, 1)
 
     def __enter__(self) -> Self:
