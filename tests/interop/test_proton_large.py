@@ -111,21 +111,45 @@ def test_100_megabytes_to_a_slow_consumer(start_mesh: StartMesh, stack: ExitStac
     assert max(memory.growth) < GROWTH + OPENED, memory.growth
 
 
-def test_others_go_on_beside_a_stalled_large_message(line4: Mesh, stack: ExitStack) -> None:
-    """Small messages of another priority pass between the same routers while a large one waits for its consumer."""
+@pytest.mark.parametrize("priority", [4, 9])
+def test_others_go_on_beside_a_stalled_large_message(line4: Mesh, stack: ExitStack, priority: int) -> None:
+    """Small messages of any priority pass between the same routers while a large one waits for its consumer."""
     size, address, other = 20 * MEBIBYTE, fresh(), fresh()
     receiver = StreamReceiver(stack.enter_context(Client(line4["D"].url)), address, open_=False)
     sender = StreamSender(stack.enter_context(Client(line4["A"].url)), address, size)
     wait_stalled(sender)
     small = stack.enter_context(Client(line4["D"].url)).receiver(other, 100)
     producer = stack.enter_context(Client(line4["A"].url)).sender(other)
-    sent = producer.send_all([proton.Message(body=number, priority=9) for number in range(20)])
+    sent = producer.send_all([proton.Message(body=number, priority=priority) for number in range(20)])
     assert [received.body for received in small.take(20)] == list(range(20))
     assert [s.outcome() for s in sent] == ["accepted"] * 20
     receiver.start_reading()
     receiver.wait_complete()
     sender.wait_accepted()
     assert receiver.digest == digest(size)
+
+
+def test_others_go_on_beside_a_half_sent_message(line4: Mesh, stack: ExitStack) -> None:
+    """Its producer has sent 20 of 40 kB and goes on when the others are through."""
+    big, small = fresh(), fresh()
+    receiver = StreamReceiver(stack.enter_context(Client(line4["D"].url)), big)
+    other = stack.enter_context(Client(line4["D"].url)).receiver(small, 100)
+    raw = stack.enter_context(RawClient(line4["A"].port))
+    raw.open()
+    raw.begin()
+    handle = raw.attach_sender(big)
+    raw.transfer(handle, b"\x00\x53\x75\xb0\x00\x00\x9c\x40" + bytes(10_000), more=True)
+    rest = {"delivery_id": None, "delivery_tag": None, "message_format": None}
+    raw.transfer(handle, bytes(10_000), more=True, **rest)
+    wait_until(lambda: receiver.taken > 0, 20.0, "the first half")
+    producer = stack.enter_context(Client(line4["A"].url)).sender(small)
+    sent = producer.send_all([proton.Message(body=number) for number in range(20)])
+    assert [received.body for received in other.take(20)] == list(range(20))
+    assert [s.outcome() for s in sent] == ["accepted"] * 20
+    raw.transfer(handle, bytes(10_000), more=True, **rest)
+    raw.transfer(handle, bytes(10_000), **rest)
+    receiver.wait_complete()
+    assert raw.expect(Disposition).settled
 
 
 def test_large_message_waits_for_credit(line2: Mesh, stack: ExitStack) -> None:
