@@ -134,6 +134,9 @@ lint: venv ## ruff, mypy --strict and the import contracts
 	@echo "lint: mypy" && $(BIN)/mypy
 	@echo "lint: imports" && $(BIN)/lint-imports
 
+lint-workflows: ## check .github/workflows by actionlint; needs Go
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 .github/workflows/*.yml
+
 format: venv ## sort imports and apply ruff's safe fixes
 	@$(BIN)/ruff check --fix .
 

@@ -207,3 +207,29 @@ def test_the_schedule_of_the_example_is_the_chart_s() -> None:
     words = ["--namespace", "quickstart", "--values", str(values), "--show-only", "templates/analytics.yaml"]
     found = run(binaries.helm(), "template", "quickstart", CHART, *words)
     assert (REPO / "examples/quickstart/analytics.yaml").read_text() == found, "run `make quickstart`"
+
+
+def images_of(documents: list[dict[str, Any]]) -> set[str]:
+    """The images of the operator, of the routers and of the analytics job."""
+    container = operator_pod(documents)["containers"][0]
+    option = "--router-image="
+    (router,) = (word.removeprefix(option) for word in container["args"] if word.startswith(option))
+    (job,) = (document for document in documents if document["kind"] == "CronJob")
+    analytics = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    return {container["image"], router, analytics}
+
+
+def test_images_of_a_registry_and_by_digest() -> None:
+    analytics = ("--set", "analytics.schedule=10 * * * *", *PLACES)
+    names = ["waymesh-analytics", "waymesh-operator", "waymesh-router"]
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert images_of(rendered(*analytics)) == {f"{name}:{version}" for name in names}
+    for registry in ("registry.example:5000/team", "registry.example:5000/team/"):
+        found = images_of(rendered(*analytics, "--set", f"imageRegistry={registry}"))
+        assert found == {f"registry.example:5000/team/{name}:{version}" for name in names}
+    digest = "sha256:" + "0a" * 32
+    values = [f"{image}.digest={digest}" for image in ("image", "routerImage", "analytics.image")]
+    settings = [word for value in values for word in ("--set", value)]
+    assert images_of(rendered(*analytics, *settings)) == {f"{name}@{digest}" for name in names}
+    with pytest.raises(CommandError, match="digest"):
+        rendered("--set", "image.digest=latest")

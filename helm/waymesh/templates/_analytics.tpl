@@ -8,7 +8,7 @@
 {{- end }}
 
 {{- define "waymesh.analytics.image" -}}
-{{ include "waymesh.image" (dict "image" .Values.analytics.image "chart" .Chart) }}
+{{ include "waymesh.image" (dict "image" .Values.analytics.image "root" .) }}
 {{- end }}
 
 {{- define "waymesh.analytics.selector" -}}

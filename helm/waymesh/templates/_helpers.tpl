@@ -21,8 +21,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* The name of an image, by its digest if it has one. */}}
 {{- define "waymesh.image" -}}
-{{ .image.repository }}:{{ .image.tag | default .chart.AppVersion }}
+{{ with .root.Values.imageRegistry }}{{ trimSuffix "/" . }}/{{ end }}{{ .image.repository -}}
+{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{/* Permissions of the operator in a watched namespace, the minimum for each resource: it creates and changes objects
