@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows format bench constraints wheel plugin clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
