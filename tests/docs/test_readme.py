@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,15 +24,15 @@ README = (REPO / "README.md").read_text(encoding="utf-8")
 START_S = 60.0
 
 
-def blocks(language: str = "") -> list[str]:
-    """The fenced blocks of the README in one language."""
-    fenced = README.split("```")[1::2]
+def blocks(language: str = "", page: str = README) -> list[str]:
+    """The fenced blocks of a page in one language."""
+    fenced = page.split("```")[1::2]
     return [text.partition("\n")[2] for text in fenced if text.partition("\n")[0] == language]
 
 
-def commands(word: str) -> list[list[str]]:
-    """The README's commands that begin with `.venv/bin/waymesh <word>`, without their comments."""
-    lines = [line.partition("#")[0].split() for block in blocks() for line in block.splitlines()]
+def commands(word: str, page: str = README) -> list[list[str]]:
+    """The commands of a page that begin with `.venv/bin/waymesh <word>`, without their comments."""
+    lines = [shlex.split(line.partition(" #")[0]) for block in blocks(page=page) for line in block.splitlines()]
     return [line[1:] for line in lines if line[:2] == [".venv/bin/waymesh", word]]
 
 
@@ -98,8 +99,20 @@ def test_plan_command(tmp_path: Path) -> None:
 
 
 def test_stat_and_manage_commands_reach_the_local_mesh(mesh: list[int]) -> None:
-    for arguments in [*commands("stat"), *commands("manage")]:
-        assert run(waymesh(*arguments)).strip()
+    help_page = (REPO / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    for page in (README, help_page):
+        for arguments in [*commands("stat", page), *commands("manage", page), *commands("topology", page)]:
+            assert run(waymesh(*arguments)).strip()
+
+
+@pytest.mark.engine_independent
+def test_conditions_and_events_of_the_help_page_exist() -> None:
+    page = (REPO / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    folders = [REPO / "router_image", REPO / "operator"]
+    sources = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
+    names = re.findall(r"`((?:amqp|qd):[a-z:-]+|(?:link|delivery|connection)\.[a-z]+)`", page)
+    assert len(names) > 8
+    assert [name for name in names if name not in sources] == []
 
 
 def test_python_example_sends_to_a_consumer_on_another_router(mesh: list[int]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from tests.brokers.broker_j import BrokerJ
 from tests.brokers.process import PASSWORD
 from tests.kit.clients import Client
-from tests.kit.local_mode import ROOT, Up, mesh_up
+from tests.kit.local_mode import ROOT, Up, mesh_up, start
 from tests.kit.waiting import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.brokers, pytest.mark.engine_independent]
@@ -93,3 +95,33 @@ def test_autolinks_that_are_taken_away_under_load_lose_nothing(up: Up, brokerj_d
     wait_until(lambda: not names(up, "router.config.autoLink"), 60, "the autolinks gone")
     wait_until(lambda: brokerj_durable.consumers(QUEUE) == 0, 60, "the broker's side of them gone")
     assert brokerj_durable.depth(QUEUE) == accepted - len(held)
+
+
+def output_of(*words: str) -> str:
+    """What `waymesh` prints with these words."""
+    process = start(*words)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, text
+    return text
+
+
+def test_the_page_for_users_holds(up: Up) -> None:
+    """docs/broker.md: its messages pass, and its commands show the links."""
+    page = (ROOT / "docs" / "broker.md").read_text(encoding="utf-8").split("```")[1::2]
+    code = next(block for block in page if block.startswith("python")).removeprefix("python")
+    up.edit("password: router-password", f"password: {PASSWORD}")
+    wait_active(up, 1)
+    for told, router in (("127.0.0.1:5672", "edge-0"), ("127.0.0.1:5673", "edge-1")):
+        assert told in code
+        code = code.replace(told, up.url(router))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "an order\n", done.stderr
+    lines = [line.partition(" #")[0].split()[1:] for block in page for line in block.splitlines()]
+    lines = [words for words in lines if words[:1] == ["stat"]]
+    shown = [output_of(*line, "--bus", up.management_url("edge-0")) for line in lines]
+    assert len(shown) == 4
+    assert shown[0].count("active") == 2
+    assert "archive" in shown[1]
+    assert "route-container" in shown[2]
+    assert "orders.new" in shown[3]
+    assert "active" in output_of("status", "--state-dir", str(up.state))

@@ -101,9 +101,13 @@ class Up:
                 return f"amqp://127.0.0.1:{ports[router][purpose][1]}"
         raise KeyError(router)
 
+    def management_url(self, router: str) -> str:
+        """Where management requests to a router are sent."""
+        return self._url(router, "management")
+
     def client(self, router: str) -> ManagementClient:
         """For management requests to a router."""
-        return ManagementClient(self._url(router, "management"))
+        return ManagementClient(self.management_url(router))
 
     def end_routers(self) -> None:
         """End routers that are left because the run was killed."""
