@@ -122,6 +122,15 @@ def renew_window(session: Session) -> None:
         session.window = session.handler.session_window(session)
 
 
+def write_window(session: Session) -> None:
+    """Write a flow for the window, with the state of the link of the last transfer: some clients misread a flow without
+    link state."""
+    link: Link | None = session.last_link
+    if link is not None and (link.is_sender or link.drain or not link.attached or link.next_flow_details is not None):
+        link = None
+    write_flow(session, link)
+
+
 def write_flow(session: Session, link: Link | None) -> None:
     """Write a flow frame, with the link state if a link is given."""
     end: cython.uint = serial_add(session.next_incoming_id, session.window)

@@ -73,5 +73,4 @@ cdef class Session:
     cpdef release(self, Link link)
     cdef release_window(self, Link link)
     cdef flush(self)
-    cdef Link link_of_window(self)
     cdef admit_few(self)

@@ -23,13 +23,13 @@ from waymesh_amqp.states import SESSION, Event, advance, may
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.dispositions import write_disposition
-    from cython.cimports.waymesh_amqp.flows import renew_window, write_flow
+    from cython.cimports.waymesh_amqp.flows import renew_window, write_flow, write_window
     from cython.cimports.waymesh_amqp.outgoing import flush_backlog
     from cython.cimports.waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
     from cython.cimports.waymesh_amqp.wire import serial_add
 else:
     from waymesh_amqp.dispositions import write_disposition
-    from waymesh_amqp.flows import renew_window, write_flow
+    from waymesh_amqp.flows import renew_window, write_flow, write_window
     from waymesh_amqp.outgoing import flush_backlog
     from waymesh_amqp.states import BEGIN_RCVD, DETACH_PIPE, END_RCVD, ENDED, GONE, MAPPED, UNMAPPED
     from waymesh_amqp.wire import serial_add
@@ -67,7 +67,9 @@ class Session:
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
         self.outcome_state = b""  # of the collected outcomes
-        self.keeps_outcomes = False  # until `send_outcomes`, so that a sender that waits for them pauses
+        # Until `send_outcomes`, so that a sender that waits for them pauses. Some are written earlier: with another
+        # outcome, or if another frame must follow them.
+        self.keeps_outcomes = False
         self.checked_state = b""  # the last checked delivery state, and whether it is a transactional one
         self.state_transactional = False
         self.flow_links: list[Link] = []  # links with a flow at the next flush
@@ -156,9 +158,14 @@ class Session:
         self.flow_links.clear()
         self.outcomes.clear()
         drop_refused(self)
-        found = [link for link in self.links if link is not None and link.state != GONE]
-        for link in found:
-            link.enter(GONE)
+        link: Link
+        found: list[Link] = []
+        for e in self.links:
+            if e is not None:
+                link = e
+                if link.state != GONE:
+                    link.enter(GONE)
+                    found.append(link)
         return found
 
     def lose(self, link: Link, error: ErrorInfo | None) -> None:
@@ -381,14 +388,7 @@ class Session:
                     link.replenish = 0
                     write_flow(self, link)
         if self.window_due:
-            write_flow(self, self.link_of_window())
-
-    def link_of_window(self) -> Link | None:
-        """The link of the last transfer: some clients misread a flow without link state."""
-        link = self.last_link
-        if link is None or link.is_sender or link.drain or not link.attached or link.next_flow_details is not None:
-            return None
-        return link
+            write_window(self)
 
     def admit_few(self) -> None:
         """Open the window of a held session for a few frames, if it is used up and the handler needs them."""

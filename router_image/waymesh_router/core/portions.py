@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Generic, Protocol, TypeVar
 
+Thing = TypeVar("Thing")
+Part = TypeVar("Part")
+
+AT_ONCE = 500
+"""Number of deliveries or links up to which work on them is done at once: a tenth of a millisecond."""
 COST_A_TURN = 100
 """Maximum cost of the steps of one turn; a step with cost 1 takes about a microsecond."""
 COPIED = 200
@@ -108,6 +113,53 @@ class Rounds(Generic[Key]):
             self._left.reverse()
             return 1 + len(self._left) // COPIED
         return self._visit(self._left.pop())
+
+
+class RoundsOfEach(Generic[Thing, Part]):
+    """Like `Rounds`, for the parts of each thing that has changed, e.g. the producers of an address.
+
+    `visit` takes some parts from the end of a list, visits them, and returns its cost. A part that stays in the list is
+    visited again. The things come one after the other.
+    """
+
+    def __init__(
+        self,
+        portions: Portions,
+        name: str,
+        parts: Callable[[Thing], Collection[Part]],
+        visit: Callable[[Thing, list[Part]], int],
+    ) -> None:
+        """`name`: of the parts, for the log. `parts`: what a thing has now."""
+        self._portions = portions
+        self._name = name
+        self._parts = parts
+        self._visit = visit
+        self._left: dict[Thing, list[Part]] = {}  # of this round of each thing, last one first
+        self._again: set[Thing] = set()  # things that have changed since
+
+    def __str__(self) -> str:
+        return self._name
+
+    def begin(self, thing: Thing) -> None:
+        """Visit all parts of a thing: the first ones now, unless a walk is under way."""
+        self._again.add(thing)
+        self._left.setdefault(thing, [])
+        self._portions.begin(self)
+
+    def step(self) -> int:
+        """Visit some parts of one thing."""
+        if not self._left:
+            return 0
+        thing, left = next(iter(self._left.items()))
+        if left:
+            return self._visit(thing, left)
+        if thing in self._again:
+            self._again.discard(thing)
+            left.extend(self._parts(thing))
+            left.reverse()
+            return 1 + len(left) // COPIED
+        del self._left[thing]
+        return 1
 
 
 def _raise(_where: str, error: Exception) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_router.core.portions import COST_A_TURN, Portions, Rounds
+from waymesh_router.core.portions import COST_A_TURN, Portions, Rounds, RoundsOfEach
 
 STEP = COST_A_TURN // 10
 
@@ -129,3 +129,56 @@ def test_a_change_that_an_entry_causes_ends() -> None:
     walk = Rounds(portions, "entries", table, visit)
     walk.begin()
     assert (table, bool(portions)) == ({"a": 2, "b": 2}, False)
+
+
+class Things:
+    """Things with parts, of which a step visits one."""
+
+    def __init__(self, parts: dict[str, str], broken: str = "", again: str = "") -> None:
+        self.parts = parts
+        self.visited: list[str] = []
+        self.broken = broken
+        self.again = again  # stays after its first visit
+        self.portions = Portions()
+        self.walk = RoundsOfEach(self.portions, "parts", self.parts.__getitem__, self.visit)
+
+    def visit(self, thing: str, left: list[str]) -> int:
+        part = left.pop()
+        self.visited.append(thing + part)
+        if part == self.broken:
+            raise RuntimeError("a bug")
+        if part == self.again:
+            self.again = ""
+            left.append(part)
+        return STEP
+
+    def finish(self) -> str:
+        while self.portions:
+            self.portions.run()
+        return " ".join(self.visited)
+
+
+def test_the_parts_of_each_thing_are_visited_after_each_change() -> None:
+    things = Things({"A": "abcdefghijkl", "B": "xy"})
+    things.walk.begin("A")
+    things.walk.begin("A")
+    things.walk.begin("B")
+    things.parts["A"] = "am"
+    assert things.finish() == "Aa Ab Ac Ad Ae Af Ag Ah Ai Aj Ak Al Aa Am Bx By"
+    things.walk.begin("B")
+    assert things.finish().endswith(" Bx By Bx By")
+
+
+def test_a_part_that_stays_is_visited_again() -> None:
+    things = Things({"A": "abc"}, again="b")
+    things.walk.begin("A")
+    assert things.finish() == "Aa Ab Ab Ac"
+
+
+def test_a_broken_part_is_left_out() -> None:
+    things = Things({"A": "abc"}, broken="b")
+    told: list[str] = []
+    things.portions.on_error = lambda where, error: told.append(f"{where}: {error}")
+    things.walk.begin("A")
+    assert things.finish() == "Aa Ab Ac"
+    assert told == ["in a walk over parts: a bug"]

@@ -19,20 +19,21 @@ from waymesh_router.core.addresses.keys import (
     of_routers,
 )
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
-from waymesh_router.core.addresses.producer_credit import ProducerCredit
-from waymesh_router.core.addresses.releases import Releases
 from waymesh_router.core.addresses.route_index import RouteIndex
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
 from waymesh_router.core.model import Address, Node, RouterLink, Target
-from waymesh_router.core.portions import Rounds
+from waymesh_router.core.portions import AT_ONCE, Rounds, RoundsOfEach
 
 PRODUCERS_AT_ONCE = 32
 """Maximum number of producers of an address whose credit changes at once."""
-RELEASED_AT_ONCE = 500
-"""Maximum number of waiting deliveries that are released together: a tenth of a millisecond of work."""
+GRANT_COST = 2
+"""Cost of the credit of one producer, with the flow that follows."""
+RELEASED_A_STEP = 64
+"""Number of waiting deliveries that a step releases."""
+RELEASE_COST = 12
 
 
 class AddressTable:
@@ -51,8 +52,8 @@ class AddressTable:
         """Called with an address to which edge routers send, after a change of its consumers."""
         self.version = 0  # of the configured patterns
         self._reconfiguration = Rounds(context.portions, "configured addresses", self.by_key, self._reconfigure_key)
-        self._producer_credit = ProducerCredit(context.portions, self._update_credit)
-        self._releases = Releases(context.portions, self._release_some)
+        self._producer_credit = RoundsOfEach(context.portions, "producers", _producers, self._update_next)
+        self._releases = RoundsOfEach(context.portions, "addresses without a consumer", _only, self._release_some)
         self._context = context
         self._pending = pending
         if context.edge:
@@ -194,19 +195,31 @@ class AddressTable:
             self.refresh(address.primary)
 
     def _release(self, address: Address) -> None:
-        """Release what waits at an address that has no consumer any more."""
-        if len(address.pending or ()) > RELEASED_AT_ONCE:
+        """Release what waits at an address that has no consumer any more: thousands of deliveries in portions. One that
+        gets a consumer meanwhile sends it the others. Decision 0057."""
+        if len(address.pending or ()) > AT_ONCE:
             self._releases.begin(address)
         else:
             self._pending.release_all(address)
 
-    def _release_some(self, address: Address, count: int) -> bool:
-        """Release up to `count` waiting deliveries, unless the address has got a consumer; see Releases."""
+    def _release_some(self, address: Address, left: list[Address]) -> int:
+        """A step of `_release`."""
+        left.clear()
         if address.pending is None or address.reachable():
-            return False
-        self._pending.release_some(address, count)
+            return 1
+        self._pending.release_some(address, RELEASED_A_STEP)
         self.drop_if_unused(address)
-        return address.pending is not None
+        if address.pending is not None:
+            left.append(address)
+        return RELEASE_COST
+
+    def _update_next(self, address: Address, left: list[RouterLink]) -> int:
+        """A step of `refresh` at an address with many producers: the credit of one of them follows, as the address is
+        now."""
+        producer = left.pop()
+        if producer.address is address and not producer.over:
+            self._update_credit(address, producer)
+        return GRANT_COST
 
     def _update_credit(self, address: Address, producer: RouterLink) -> None:
         if producer.retiring or not (address.direct() if producer.stored else address.reachable()):
@@ -225,6 +238,15 @@ class AddressTable:
                 self.link_routes.remove(key)
             if address.fallback is not None:
                 self.remove_fallback(address)
+
+
+def _producers(address: Address) -> list[RouterLink]:
+    return address.producers
+
+
+def _only(address: Address) -> tuple[Address]:
+    """The only part: the address itself, until nothing waits there."""
+    return (address,)
 
 
 def _not_tracked(_address: Address) -> None:

@@ -243,7 +243,7 @@ class UplinkAddresses:
         if there is None:
             return
         if there.link is not None:
-            self._multicast.drop_waiting(there.link)
+            self._multicast.drop_waiting(there.link, there.link.undelivered())
         self._addresses.refresh(address)
 
     # ---- links

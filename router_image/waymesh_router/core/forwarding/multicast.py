@@ -238,13 +238,8 @@ class Multicast:
         if q.to_routers == 0:
             self.sender.return_early(q)
 
-    def drop_waiting(self, out: RouterLink) -> None:
-        """The link is gone: drop the copies that wait for it."""
-        while out.queue is not None:
-            self.drop_first(out)
-
-    def drop_some(self, out: RouterLink, count: cython.int) -> None:
-        """Like `drop_waiting`, for up to `count` copies."""
+    def drop_waiting(self, out: RouterLink, count: cython.Py_ssize_t) -> None:
+        """The link is gone: drop up to `count` copies that wait for it."""
         while count > 0 and out.queue is not None:
             count -= 1
             self.drop_first(out)

@@ -19,6 +19,7 @@ cdef class Interruptions:
     cdef Multicast multicast
     cdef PendingDeliveries pending
     cdef object lost
+    cdef object lost_copies
     cdef Gathering gathering
     cdef on_abort(self, RouterLink lk)
     cdef cut_short(self, RouterLink lk, Delivery d)
@@ -31,8 +32,8 @@ cdef class Interruptions:
     cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
     cpdef producer_lost(self, RouterLink lk)
     cdef end_incoming(self, RouterLink lk, Delivery d)
-    cpdef end_some(self, list left, int count, bint outgoing)
-    cpdef bint drop_some(self, RouterLink out, int count) except -1
+    cpdef int end_some(self, DeliveryRing ring, list left) except -1
+    cpdef int drop_some(self, RouterLink out, list left) except -1
     cpdef routed_link_lost(self, RouterLink lk)
     cpdef drop_waiting(self, RouterConnection connection, list links, list addresses, long long until)
     cdef bint needs_frames(self, Session session) except -1

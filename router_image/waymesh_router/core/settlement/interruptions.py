@@ -13,7 +13,7 @@ from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
-from waymesh_router.core.settlement.lost_deliveries import LostDeliveries
+from waymesh_router.core.portions import AT_ONCE, Portions, RoundsOfEach
 from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery, DeliveryRing
     from waymesh_amqp.session import Session
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
-    from waymesh_router.core.portions import Portions
 
-AT_ONCE = cython.declare(cython.Py_ssize_t, 500)
-"""Maximum number of deliveries of a session that are examined when a link ends: a tenth of a millisecond of work."""
+A_STEP = cython.declare(cython.int, 64)
+"""Number of deliveries that a step of a walk looks at."""
+STEP_COST = 10
 
 
 class Interruptions:
@@ -50,7 +50,8 @@ class Interruptions:
         self.routed: RoutedLinks = credit.routed
         self.multicast: Multicast = credit.multicast
         self.pending: PendingDeliveries = credit.pending
-        self.lost = LostDeliveries(portions, self.end_some, self.drop_some)
+        self.lost = RoundsOfEach(portions, "deliveries of links that have ended", live_deliveries, self.end_some)
+        self.lost_copies = RoundsOfEach(portions, "copies for links that have ended", only, self.drop_some)
         self.gathering: Gathering = credit.gathering
 
     # ---- while a delivery arrives
@@ -157,9 +158,9 @@ class Interruptions:
             for e in self.pending.streams.lost(out):
                 self.pending.wait_again(e)
         if out.undelivered() > AT_ONCE:
-            self.lost.begin_copies(out)
+            self.lost_copies.begin(out)
         else:
-            self.multicast.drop_waiting(out)
+            self.multicast.drop_waiting(out, out.undelivered())
 
     def end_outgoing(self, out: RouterLink, d: Delivery) -> None:
         """End a delivery that was sent on a link that has ended, if it has not ended yet."""
@@ -205,25 +206,34 @@ class Interruptions:
                 # The sender never confirmed the outcome, so it may still have the message.
                 self.settlement.settle_outgoing(d, RELEASED)
 
-    def end_some(self, left: list[Any], count: cython.int, outgoing: cython.bint) -> None:
-        """Look at up to `count` deliveries of a session: end those whose link has ended. See LostDeliveries."""
+    def end_some(self, ring: DeliveryRing, left: list[Any]) -> cython.int:
+        """Look at some deliveries of a session with thousands of them, and end those whose link has ended: returns the
+        cost.
+
+        Until then such a delivery stays in its session, and ends as always if its other side settles it. Decision 0057.
+        """
         d: Delivery
         link: RouterLink | None
+        count: cython.int = A_STEP
         while count > 0 and left:
             count -= 1
             d = left.pop()
-            link = d.out if outgoing else d.link
+            link = d.out if ring.outgoing else d.link
             if link is None or not link.over or link.kind == ROUTED:
                 continue
-            if outgoing:
+            if ring.outgoing:
                 self.end_outgoing(link, d)
             else:
                 self.end_incoming(link, d)
+        return STEP_COST
 
-    def drop_some(self, out: RouterLink, count: cython.int) -> cython.bint:
-        """Drop up to `count` copies that wait for a link that has ended; returns whether some are left."""
-        self.multicast.drop_some(out, count)
-        return out.queue is not None
+    def drop_some(self, out: RouterLink, left: list[Any]) -> cython.int:
+        """Drop some of the copies that wait for a link that has ended. Returns the cost."""
+        left.clear()
+        self.multicast.drop_waiting(out, A_STEP)
+        if out.queue is not None:
+            left.append(out)
+        return STEP_COST
 
     def routed_link_lost(self, lk: RouterLink) -> None:
         """One of two link-route partners has ended: end its deliveries and remove it from the other."""
@@ -282,3 +292,13 @@ class Interruptions:
             if lk.partner is None and lk.queued is not None and lk.queued.unstarted == 0:
                 return True
         return False
+
+
+def live_deliveries(ring: DeliveryRing) -> list[Delivery]:
+    """The unsettled deliveries of a session in one direction."""
+    return ring.live()
+
+
+def only(out: RouterLink) -> tuple[RouterLink]:
+    """The only part: the link itself, until no copy waits for it."""
+    return (out,)
