@@ -49,6 +49,7 @@ class FakeRouter:
         self.hangs = False
         self.ignores_sigterm = False
         self.unsettled = 0
+        self.edges_without_group = 0
         self.refuses: set[str] = set()
         self.drain_by: float | None = None
         entries = read_config(str(config))
@@ -105,7 +106,8 @@ class FakeRouter:
         if kind == "log":
             return [{"name": f"log/{m}", "module": m, "enable": level} for m, level in self.levels.items()]
         if kind == "router":
-            return [{"name": self.id, "id": self.id, "unsettledDeliveries": self.unsettled, **self.drain_state()}]
+            counts = {"unsettledDeliveries": self.unsettled, "edgesWithoutGroup": self.edges_without_group}
+            return [{"name": self.id, "id": self.id, **counts, **self.drain_state()}]
         if kind == "router.node":
             known = self.network.reachable(self)
             return [{"id": name, "nextHop": None if name in self.neighbours() else "x"} for name in known]

@@ -364,3 +364,12 @@ def test_an_autolink_taken_out_of_the_file_quiesces(stage: Stage) -> None:
         ("update", "AutoLink/orders-in"), ("delete", "Broker/store"),
     ]  # fmt: skip
     assert not list((stage.folder / "state/mesh/credentials").iterdir())
+
+
+def test_edge_routers_without_a_group_are_seen(stage: Stage) -> None:
+    stage.settle()
+    stage.network.router("mesh-1").edges_without_group = 2
+    stage.step(5, seconds=1)
+    (mesh,) = stage.supervisor.meshes
+    routers = mesh.observe(stage.network.now).mesh.routers
+    assert [routers[name].facts.edges_without_group for name in stage.ids()] == [0, 2, 0]

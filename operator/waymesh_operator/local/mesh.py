@@ -155,8 +155,14 @@ class LocalMesh:
         if router.drain != "drained":
             router.unsettled = int(own.get("unsettledDeliveries") or 0)
 
+    def _edges(self, router: LocalRouter) -> int:
+        """Number of edge routers that no user group names, in the last report of the router."""
+        own = (entity for entity in self._entities.get(router.id, ()) if entity.type == ROUTER)
+        return sum(int(entity.attributes.get("edgesWithoutGroup") or 0) for entity in own)
+
     def _observed(self, router: LocalRouter) -> ObservedRouter:
         view = router.view
+        edges = self._edges(router)
         return ObservedRouter(
             router.id,
             router.ordinal,
@@ -164,7 +170,7 @@ class LocalMesh:
             self.folder.seed(router.id),
             self._entities.get(router.id, ()),
             router.reason,
-            RouterFacts(view.known, view.neighbours, view.unsettled, view.containers),
+            RouterFacts(view.known, view.neighbours, view.unsettled, view.containers, edges_without_group=edges),
         )
 
     def addresses(self) -> tuple[AddressView, ...]:

@@ -17,8 +17,9 @@ from waymesh_operator.cluster.status.dependents import (
     router_link_status,
     vhost_policy_status,
 )
+from waymesh_operator.cluster.status.router import edges_without_group
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
-from waymesh_operator.resources.router import Ref
+from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import RouterLink
 
 GOOD, NOTE, WARN, BAD = "good", "note", "warn", "bad"
@@ -77,6 +78,8 @@ class ResourceStates:
     _reported: dict[tuple[str, Ref], tuple[bool, str]] = field(default_factory=dict)
     # When each resource that was never active was first seen.
     _waiting: dict[tuple[str, Ref], float] = field(default_factory=dict)
+    # Whether edge routers without a user group were reported.
+    _edges: bool = False
 
     @property
     def settled(self) -> bool:
@@ -90,6 +93,7 @@ class ResourceStates:
         persists.
         """
         seen = MeshSnapshot(desired, observed, datetime.now(UTC))
+        self._report_edges(resources.router, seen)
         self.views = tuple(_views(resources, seen))
         former, self._reported = self._reported, {}
         for view in self.views:
@@ -104,6 +108,14 @@ class ResourceStates:
                 self.events(Event(GOOD, f"{view.subject} is active on {view.share}"))
             elif view.error:
                 self.events(Event(WARN, f"{view.subject}: {view.error}"))
+
+    def _report_edges(self, router: Router, seen: MeshSnapshot) -> None:
+        """Report the condition EdgesWithoutGroup if it has changed, not which routers it concerns."""
+        (condition,) = edges_without_group(router, seen) or (None,)
+        holds = condition is not None and bool(condition.holds)
+        if condition is not None and holds != self._edges:
+            self.events(Event(WARN if holds else GOOD, f"Router/{router.ref}: {condition.type}: {condition.message}"))
+        self._edges = holds
 
 
 def _views(resources: Resources, seen: MeshSnapshot) -> Iterator[ResourceView]:

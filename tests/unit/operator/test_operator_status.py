@@ -16,6 +16,7 @@ from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.local.status import Event, ResourceStates
 from waymesh_operator.resources.crds import findings, load_crds
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
@@ -127,6 +128,19 @@ def test_edge_routers_without_a_group_are_told() -> None:
     assert "at mesh-0 (2), mesh-2 (1)" in message
     assert conditions(status)["Ready"][0] == "True"
     assert fits("Router", status)
+
+
+def test_local_mode_tells_that_edge_routers_have_no_group_and_that_they_are_gone() -> None:
+    resources = replace(ALL, router=replace(ROUTER, listeners=(Listener("edges", 5671, role="edge"),)))
+    told: list[Event] = []
+    states = ResourceStates(told.append)
+    for count in (0, 2, 3, 0, 0):
+        now = seen(resources, facts={"mesh-0": {"edges_without_group": count}})
+        states.update(resources, now.desired, now.observed, 0.0)
+    found = [(event.level, event.text) for event in told if "EdgesWithoutGroup" in event.text]
+    assert [level for level, _ in found] == ["warn", "good"]
+    assert found[0][1].startswith(f"Router/{ROUTER.ref}: EdgesWithoutGroup: edge routers that no user group")
+    assert "at mesh-0 (2)" in found[0][1]
 
 
 def test_printer_columns_find_what_they_show() -> None:

@@ -107,7 +107,7 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
         _draining(seen),
         _paused(router),
         expiring(router, seen),
-        *_edges(router, seen),
+        *edges_without_group(router, seen),
     ]
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
 
@@ -242,7 +242,7 @@ def _draining(seen: MeshSnapshot) -> Condition:
     return Condition("Draining", False, "NotDraining", "no router is draining")
 
 
-def _edges(router: Router, seen: MeshSnapshot) -> list[Condition]:
+def edges_without_group(router: Router, seen: MeshSnapshot) -> list[Condition]:
     """Return the condition, if edge routers may connect: whether no user group limits some that are connected."""
     if all(listener.role != "edge" for listener in router.listeners):
         return []
