@@ -48,6 +48,7 @@ cdef class Connection(OutputBuffer):
     cdef list flush_sessions
     cdef list outcome_sessions
     cdef list range_left
+    cdef public int waits
     cdef public bint dirty
     cdef bint congested
     cdef list held

@@ -110,6 +110,7 @@ class Connection(OutputBuffer):
         self.flush_sessions: list[Session] = []
         self.outcome_sessions: list[Session] = []  # those of them with collected outcomes
         self.range_left: list[Any] = []  # of a disposition that is applied in part, see `apply_wide_range`
+        self.waits = 0  # walks of the handler, before whose end no further frame is handled
         self.dirty = False  # is in `handler.dirty`
         self.congested = False  # `backed_up` returned True; `on_writable` is due
         self.held: list[Link] = []  # links that hold other sessions because of unsent output here
@@ -213,26 +214,25 @@ class Connection(OutputBuffer):
         """Heartbeats, and time-outs for idle, handshake and close; returns the time of the next call, or math.inf."""
         if self.done:
             return math.inf
-        times: TimeOuts = self.times
-        if not times.update(now, self.octets_in + self.progress, self.unfinished):
+        if not self.times.update(now, self.octets_in + self.progress, self.unfinished):
             self.trim()
         if self.state != OPENED:
-            if now >= times.deadline:
+            if now >= self.times.deadline:
                 reason = "handshake not completed in time" if self.remote is None else "no answer to close"
                 if self.state == START:
                     self.error = ErrorInfo(CONNECTION_FORCED, reason)
                 self.eof(reason)
                 return math.inf
-            return times.deadline
+            return self.times.deadline
         idle: cython.double = self.settings.idle_timeout_s
-        if idle > 0 and now - times.last_heard >= idle:
+        if idle > 0 and now - self.times.last_heard >= idle:
             self.fail(RESOURCE_LIMIT_EXCEEDED, "local-idle-timeout expired")
-            return times.deadline
-        if times.heartbeat_due(now) and self.off == self.end:
+            return self.times.deadline
+        if self.times.heartbeat_due(now) and self.off == self.end:
             self.put(EMPTY_FRAME)
             self.mark_dirty()
-            times.last_spoke = now
-        return times.next_tick(now, idle)
+            self.times.last_spoke = now
+        return self.times.next_tick(now, idle)
 
     # ---- state
     def mark_dirty(self) -> None:

@@ -62,6 +62,9 @@ def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cy
     p: cython.Py_ssize_t
     code: cython.int
     session: Session
+    if connection.waits:
+        connection.budget = 0  # nothing more in this turn
+        return pos
     while n - pos >= 8:
         size = read_u32(b, pos)
         if size < 8 or size > connection.max_frame or b[pos + 4] < 2 or b[pos + 4] * 4 > size:

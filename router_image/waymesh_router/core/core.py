@@ -85,12 +85,12 @@ class Core(Handler):
         self.link_registry = LinkRegistry()
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling, self.expiry)
         self.streams = Streams(self.context, StreamLinks(self.context, self.link_registry), sender)
-        multicast = Multicast(choice, sender, self.settlement, self.streams)
+        portions = self.context.portions
+        multicast = Multicast(choice, sender, self.settlement, self.streams, portions)
         pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement, self.streams)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
-        portions = self.context.portions
         self.credit = CreditEvents(self.routed_links, multicast, pending, Gathering(pending, portions), portions)
-        self.interruptions = Interruptions(self.credit, self.settlement, self.budget, portions)
+        self.interruptions = Interruptions(self.credit, self.settlement, self.budget, self.context)
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
@@ -327,7 +327,7 @@ class Core(Handler):
             self.interruptions.consumer_lost(lk)
         if address is not None:
             self.endpoint_links.left(address, lk)
-        self.context.telemetry.link_detached(lk)
+        self.interruptions.report_end(lk)
         self.autolinks.lost(lk, error)
         self.relays.lost(lk, error)
 

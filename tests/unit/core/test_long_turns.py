@@ -20,7 +20,6 @@ LONG: Final[Mapping[str, str]] = {
     "close": "all links stop at once, so that none takes a message",
     "lost": "as above",
     "session": "as above",
-    "copies": "all copies of a message are made at once",
     "waiting-sent": "at most what an output buffer holds is sent at once",
 }
 """Cases in which the longest turn grows, and why."""

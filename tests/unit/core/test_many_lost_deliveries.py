@@ -11,7 +11,9 @@ from tests.unit.core.many_deliveries import MANY, Scene
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition
 from waymesh_amqp.types import decode
+from waymesh_router.core.model import RouterLink
 from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED
+from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 FAILED = decode(MODIFIED_FAILED)[0]
 
@@ -109,3 +111,54 @@ def test_copies_that_wait_for_a_lost_consumer() -> None:
     assert all(d.state == RELEASED for d in told)
     assert sum((d.first if d.last is None else d.last) - d.first + 1 for d in told) == MANY
     assert scene.core.budget.kept == 0
+
+
+class Reports(TelemetryHooks):
+    """Notes the counts of each link whose end is reported."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, int, int, int]] = []
+
+    def link_detached(self, link: RouterLink) -> None:
+        self.ended.append((link.name, link.accepted, link.modified, link.unsettled))
+
+
+@pytest.mark.parametrize("way", ["killed", "detached", "settled meanwhile"])
+def test_a_link_is_reported_with_all_its_outcomes(way: str) -> None:
+    scene = Scene()
+    scene.core.context.telemetry = reports = Reports()
+    if way == "killed":
+        scene.consumer.kill()
+    else:
+        scene.consumer.send(frames.detach())
+    assert "q" not in [name for name, *_ in reports.ended], "some deliveries have not ended"
+    if way == "settled meanwhile":
+        scene.consumer.send(frames.disposition(0, last=MANY - 1))
+    scene.finish()
+    [(_, accepted, failed, unsettled)] = [row for row in reports.ended if row[0] == "q"]
+    assert (accepted + failed, unsettled) == (MANY, 0)
+    assert bool(accepted) == (way == "settled meanwhile")
+
+
+def test_a_second_link_that_ends_meanwhile_is_reported_too() -> None:
+    scene = Scene()
+    scene.core.context.telemetry = reports = Reports()
+    sender = scene.peer()
+    sender.send(frames.attach_sender(address="other"))
+    for number in range(MANY):
+        sender.end.feed(frames.transfer(number))
+        if number % 100 == 0:
+            sender.take()
+    scene.consumer.send(frames.detach())
+    scene.consumer.send(frames.detach(1))
+    while scene.core.context.portions:
+        scene.portion()
+    assert sorted(reports.ended) == [("other", 0, MANY, 0), ("q", 0, MANY, 0)]
+
+
+def test_a_producer_without_deliveries_left_is_reported_at_once() -> None:
+    scene = Scene()
+    scene.core.context.telemetry = reports = Reports()
+    scene.consumer.send(frames.disposition(0, last=MANY - 1))
+    scene.producer.send(frames.detach())
+    assert [name for name, *_ in reports.ended] == ["out"]

@@ -21,3 +21,4 @@ cdef class AddressTable:
 
     cpdef Address lookup(self, str text, str phase)
     cpdef str key(self, str text, str phase)
+    cpdef bint take_out(self, list links, lk) except -1

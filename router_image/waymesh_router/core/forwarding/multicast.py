@@ -15,6 +15,7 @@ from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterConnection, RouterLink
+from waymesh_router.core.portions import AT_ONCE, Portions, RoundsOfEach
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.forwarding.sections import Sections
 
+WIDE = cython.declare(cython.Py_ssize_t, AT_ONCE)
+"""Consumers up to which a message gets all its copies at once."""
+COPIES_A_STEP = cython.declare(cython.int, 16)
+"""Number of consumers that get their copy in one step."""
+COPIES_COST = 12
 MANY_GONE = 64
 """Copies of aborted deliveries are removed from a queue together when there are more of them, and more than half."""
 
@@ -48,7 +54,12 @@ class Multicast:
     """Copies deliveries. The outcome of an unsettled one is combined from those of its copies, see `Settlement`."""
 
     def __init__(
-        self, choice: ConsumerChoice, sender: QueuedSender, settlement: Settlement, streams: Streams
+        self,
+        choice: ConsumerChoice,
+        sender: QueuedSender,
+        settlement: Settlement,
+        streams: Streams,
+        portions: Portions,
     ) -> None:
         self.uplink_address: Address | None = None  # AddressTable.uplink_address
         self.choice = choice
@@ -56,6 +67,9 @@ class Multicast:
         self.settlement = settlement
         self.gone: dict[RouterLink, int] = {}  # number of copies of aborted deliveries in `RouterLink.queue`
         self.streams = streams
+        # Messages with thousands of consumers: the sender's connection, and consumers
+        self.copying: dict[Queued, tuple[RouterConnection | None, list[Any]]] = {}
+        self.copies = RoundsOfEach(portions, "copies", self.consumers_of, self.copy_some)
         self.unsettled_allowed = True  # clients may send unsettled deliveries to multicast addresses
 
     def forward(
@@ -71,7 +85,8 @@ class Multicast:
         if lk.edge:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
-            if not (transfer.more or transfer.state_bytes or lk.streamed) and self.all_ready(outs):
+            alone: cython.bint = transfer.more or transfer.state_bytes or lk.streamed or len(outs) > WIDE
+            if not alone and self.all_ready(outs):
                 self.copy_to_all(lk, address, annotations, outs, transfer)
                 return
             outs = self.with_room(outs, lk)
@@ -165,8 +180,6 @@ class Multicast:
     def branch_out(self, q: Queued, outs: list[Any]) -> None:
         """Create one branch for each consumer: ready ones start now, the others are queued."""
         lk: RouterLink | None = q.link
-        out: RouterLink
-        branch: Branch
         if not q.settled and lk is not None:
             if not self.sender.track_incoming(q, lk):
                 return
@@ -175,20 +188,33 @@ class Multicast:
             q.delivery.group = q.group  # type: ignore[union-attr]  # `track_incoming` has made it
         q.branches = []
         q.unstarted = len(outs)
+        if q.unstarted > WIDE or (lk is None and self.copying):
+            self.begin_copies(q, outs, lk)
+            return
         for e in list(outs):
-            out = self.streams.instead(q, e)
-            branch = Branch(q, out)
-            q.branches.append(branch)
-            if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
-                q.group.waiting += 1
-            if out.queue is None and out.ready():
-                self.sender.send(q, out, branch)
-            else:
-                if out.queue is None:
-                    out.queue = deque()
-                out.queue.append(branch)
-                if out.kind == DATA:
-                    q.to_routers += 1
+            self.branch(q, e)
+        self.all_branched(q)
+
+    def branch(self, q: Queued, consumer: RouterLink) -> None:
+        """Create the branch of one consumer."""
+        out: RouterLink = self.streams.instead(q, consumer)
+        branch: Branch = Branch(q, out)
+        q.branches.append(branch)  # type: ignore[union-attr]  # `branch_out` has made them
+        if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
+            q.group.waiting += 1
+        if out.queue is None and out.ready():
+            self.sender.send(q, out, branch)
+        elif out.over:  # since `branch_out`
+            self.drop_branch(out, branch)
+        else:
+            if out.queue is None:
+                out.queue = deque()
+            out.queue.append(branch)
+            if out.kind == DATA:
+                q.to_routers += 1
+
+    def all_branched(self, q: Queued) -> None:
+        """Each consumer has its branch."""
         if q.unstarted:
             self.sender.expiry.begin(q)
             self.sender.budget.take(q, q.size + q.unstarted * BRANCH_BYTES)
@@ -200,6 +226,43 @@ class Multicast:
             q.group.sealed = True
             if q.group.waiting == 0:
                 self.settlement.group_done(q.group, q.group.state or ACCEPTED)
+
+    # ---- thousands of consumers
+    def begin_copies(self, q: Queued, outs: list[Any], lk: RouterLink | None) -> None:
+        """Create the branches in portions. Until the last one, no further frame of the sender's connection is handled:
+        the next message could overtake a copy. Decision 0060."""
+        conn: RouterConnection | None = None if lk is None else lk.connection
+        self.copying[q] = (conn, list(outs))
+        if conn is not None:
+            conn.waits += 1
+            conn.budget = 0
+        self.copies.begin(q)
+
+    def consumers_of(self, q: Queued) -> list[Any]:
+        """The consumers of a message."""
+        return self.copying[q][1]
+
+    def copy_some(self, q: Queued, left: list[Any]) -> cython.int:
+        """Create some branches, unless the delivery was aborted. Returns the cost."""
+        count: cython.int = COPIES_A_STEP
+        aborted: cython.bint = False
+        try:
+            while count > 0 and left:
+                count -= 1
+                out = left.pop()
+                if q.unstarted == 0:
+                    aborted = True
+                    left.clear()
+                else:
+                    self.branch(q, out)
+        finally:
+            if not left:
+                conn = self.copying.pop(q)[0]
+                if conn is not None:
+                    conn.waits -= 1
+                if not aborted:
+                    self.all_branched(q)
+        return COPIES_COST
 
     def send_waiting(self, out: RouterLink) -> None:
         """The link has credit: send the copies that wait for it, unless they have expired."""

@@ -188,12 +188,10 @@ class EndpointLinks:
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Remove a link from its address."""
         if not lk.is_sender:
-            if lk in address.producers:
-                address.producers.remove(lk)
+            if self._addresses.take_out(address.producers, lk):
                 if not address.producers and address.key.startswith(MOBILE):
                     self._context.control_plane.producer_removed(address)
-        elif lk in address.consumers:
-            address.consumers.remove(lk)
+        elif self._addresses.take_out(address.consumers, lk):
             if lk.consumer_priority:
                 address.prioritized = any(other.consumer_priority for other in address.consumers)
             if not (address.consumers or address.exchange) and address.key.startswith(ANNOUNCED):

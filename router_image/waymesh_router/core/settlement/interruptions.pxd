@@ -20,6 +20,8 @@ cdef class Interruptions:
     cdef PendingDeliveries pending
     cdef object lost
     cdef object lost_copies
+    cdef object context
+    cdef dict ending
     cdef Gathering gathering
     cdef on_abort(self, RouterLink lk)
     cdef cut_short(self, RouterLink lk, Delivery d)
@@ -32,6 +34,10 @@ cdef class Interruptions:
     cdef on_consumer_lost(self, RouterLink feeder, RouterLink out)
     cpdef producer_lost(self, RouterLink lk)
     cdef end_incoming(self, RouterLink lk, Delivery d)
+    cdef end_later(self, DeliveryRing ring, RouterLink lk)
+    cpdef report_end(self, RouterLink lk)
+    cdef report_ended(self, DeliveryRing ring)
+    cpdef list live(self, DeliveryRing ring)
     cpdef int end_some(self, DeliveryRing ring, list left) except -1
     cpdef int drop_some(self, RouterLink out, list left) except -1
     cpdef routed_link_lost(self, RouterLink lk)

@@ -13,7 +13,7 @@ from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
-from waymesh_router.core.portions import AT_ONCE, Portions, RoundsOfEach
+from waymesh_router.core.portions import AT_ONCE, RoundsOfEach
 from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -31,6 +31,7 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery, DeliveryRing
     from waymesh_amqp.session import Session
+    from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 
 A_STEP = cython.declare(cython.int, 64)
@@ -42,7 +43,7 @@ class Interruptions:
     """Ends the deliveries of a lost link, and those that their sender aborts or their consumer refuses."""
 
     def __init__(
-        self, credit: CreditEvents, settlement: Settlement, budget: BufferBudget, portions: Portions
+        self, credit: CreditEvents, settlement: Settlement, budget: BufferBudget, context: CoreContext
     ) -> None:
         self.credit = credit
         self.settlement = settlement
@@ -50,8 +51,12 @@ class Interruptions:
         self.routed: RoutedLinks = credit.routed
         self.multicast: Multicast = credit.multicast
         self.pending: PendingDeliveries = credit.pending
-        self.lost = RoundsOfEach(portions, "deliveries of links that have ended", live_deliveries, self.end_some)
+        self.context = context
+        portions = context.portions
+        self.lost = RoundsOfEach(portions, "deliveries of links that have ended", self.live, self.end_some)
         self.lost_copies = RoundsOfEach(portions, "copies for links that have ended", only, self.drop_some)
+        # Links whose deliveries end in portions; True: the link has ended otherwise, and must be reported
+        self.ending: dict[DeliveryRing, dict[RouterLink, bool]] = {}
         self.gathering: Gathering = credit.gathering
 
     # ---- while a delivery arrives
@@ -148,7 +153,7 @@ class Interruptions:
                 self.end_outgoing(out, d)
         if out.unsettled:
             if ring.count > AT_ONCE and out.kind != ROUTED:
-                self.lost.begin(ring)
+                self.end_later(ring, out)
             else:
                 for e in ring.of(out):
                     self.end_outgoing(out, e)
@@ -189,7 +194,7 @@ class Interruptions:
         ring: DeliveryRing = lk.session.unsettled_in
         if lk.unsettled:
             if ring.count > AT_ONCE and lk.kind != ROUTED:
-                self.lost.begin(ring)
+                self.end_later(ring, lk)
             else:
                 for e in ring.of(lk):
                     self.end_incoming(lk, e)
@@ -205,6 +210,35 @@ class Interruptions:
             if d.group is None and d.state and is_final(outcome_code(d.state)):
                 # The sender never confirmed the outcome, so it may still have the message.
                 self.settlement.settle_outgoing(d, RELEASED)
+
+    def end_later(self, ring: DeliveryRing, lk: RouterLink) -> None:
+        """End the deliveries of a link in portions, the first ones now."""
+        self.ending.setdefault(ring, {})[lk] = False
+        self.lost.begin(ring)
+
+    def report_end(self, lk: RouterLink) -> None:
+        """Tell telemetry that a link has ended, after its last delivery: the outcomes count."""
+        links = self.ending.get(lk.session.unsettled_out if lk.is_sender else lk.session.unsettled_in)
+        if links is not None and lk in links:
+            links[lk] = True
+        else:
+            self.context.telemetry.link_detached(lk)
+
+    def report_ended(self, ring: DeliveryRing) -> None:
+        """All deliveries of a session were looked at: report the links that have none left."""
+        lk: RouterLink
+        links = self.ending.pop(ring, {})
+        for e in list(links):
+            lk = e
+            if lk.unsettled == 0 and links.pop(lk):
+                self.context.telemetry.link_detached(lk)
+        if links:
+            self.ending[ring] = links
+
+    def live(self, ring: DeliveryRing) -> list[Delivery]:
+        """The unsettled deliveries of a session in one direction."""
+        self.report_ended(ring)
+        return ring.live()
 
     def end_some(self, ring: DeliveryRing, left: list[Any]) -> cython.int:
         """Look at some deliveries of a session with thousands of them, and end those whose link has ended: returns the
@@ -225,6 +259,8 @@ class Interruptions:
                 self.end_outgoing(link, d)
             else:
                 self.end_incoming(link, d)
+        if not left:
+            self.report_ended(ring)
         return STEP_COST
 
     def drop_some(self, out: RouterLink, left: list[Any]) -> cython.int:
@@ -292,11 +328,6 @@ class Interruptions:
             if lk.partner is None and lk.queued is not None and lk.queued.unstarted == 0:
                 return True
         return False
-
-
-def live_deliveries(ring: DeliveryRing) -> list[Delivery]:
-    """The unsettled deliveries of a session in one direction."""
-    return ring.live()
 
 
 def only(out: RouterLink) -> tuple[RouterLink]:
