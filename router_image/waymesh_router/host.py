@@ -166,6 +166,9 @@ class Host(Protocol):
     def memory_usage(self) -> int | None:
         """Resident memory of the process in bytes; None if unknown."""
 
+    def free_memory(self) -> int:
+        """How much of this is free for small objects, in bytes, although the system does not have it back."""
+
     def internal_error(self, where: str, error: Exception) -> None:
         """Log and count an internal error. `where` is part of the text, as in "in the timers of …"."""
 

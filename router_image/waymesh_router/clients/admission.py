@@ -131,19 +131,20 @@ class Admission:
     def tick(self, now: float) -> None:
         """Check the memory of the process. Must be called several times a second: one client that attaches links in a
         loop takes 25 MiB per second, and the default limit is only 10 MiB below that of a small container."""
-        used = self._host.memory_usage() if self.limit else None
-        level = level_of(used, self.limit, self.level)
+        resident = self._host.memory_usage() if self.limit else None
+        free = self._host.free_memory() if resident else 0
+        level = level_of(resident, self.limit, self.level, free)
         if level != NORMAL:
             self.relief.when_short(level == FULL, self.limit)
         if level == self.level:
             return
-        self._log_level(level, used)
+        self._log_level(level, (resident or 0) - free)
         self.level = level
         self._core.endpoint_links.set_memory(level)
         self._core.budget.short = level != NORMAL
 
-    def _log_level(self, level: int, used: int | None) -> None:
-        figures = f"{(used or 0) // _MIB} MiB of {self.limit // _MIB} MiB (maxMemory)" if self.limit else "no limit"
+    def _log_level(self, level: int, used: int) -> None:
+        figures = f"{used // _MIB} MiB of {self.limit // _MIB} MiB (maxMemory)" if self.limit else "no limit"
         effects = {
             NORMAL: "new connections and links are served",
             HIGH: "new links of clients get no credit",

@@ -63,6 +63,7 @@ class SocketHost:
         self.loop = loop
         self.log, self.logs, self.log_stats = log.write, log.enabled, log.stats
         self.numeric_addresses, self.password, self.memory_usage = numeric_addresses, password_of, resident_bytes
+        self.free_memory: Callable[[], int] = int  # 0 until `RunningRouter` measures it
         self.look_up = HostNames(loop).look_up
         self._server_log = partial(log.write, "SERVER")
         self.incarnation = Incarnation()

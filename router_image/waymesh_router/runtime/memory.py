@@ -56,18 +56,19 @@ class Trimmer:
         self._links = self._connections = 0  # that had ended at the last trim
         self._resident = 0  # bytes after the last trim
 
-    def ended(self, links: int, connections: int, resident: Callable[[], int]) -> None:
+    def ended(self, links: int, connections: int, resident: Callable[[], int]) -> bool:
         """Must be called every POLL_S. `links`, `connections`: how many have ended so far. `resident()`: memory of the
-        process, in bytes."""
+        process, in bytes. Returns whether memory was trimmed because of them."""
         used = resident()
         self._resident = self._resident or used
         grown = connections > self._connections and used - self._resident >= GROWN_BYTES
         if links - self._links < MANY_ENDED and not grown:
-            return
+            return False
         self._links, self._connections = links, connections
         if self._trim is not None:
             self._trim(0)
         self._resident = resident()
+        return True
 
     def poll(self, waiting: int, most: int) -> None:
         """Must be called every POLL_S. `waiting`: bytes of messages that wait in the router now, `most`: their maximum

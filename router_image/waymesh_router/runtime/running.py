@@ -14,10 +14,12 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from waymesh_router.core.memory_levels import NORMAL
 from waymesh_router.events.event import Event
 from waymesh_router.memory.watermark import default_limit
 from waymesh_router.router import Router
 from waymesh_router.runtime.daemon import Daemon, PidFile, prepare_descriptors, switch_user
+from waymesh_router.runtime.free_pools import FreePools
 from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log.log import Log
 from waymesh_router.runtime.log.writer import open_output
@@ -100,6 +102,8 @@ class Running:
         self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
         self._unusable = unusable
         self._trimmer = Trimmer()
+        self._pools = FreePools(self.router.core.context.portions, self.host.memory_usage)
+        self.host.free_memory = self._pools.free
 
     def start(self) -> None:
         """Create the configured entities and listen. Raises ManagementError or OSError; the process must end then."""
@@ -155,7 +159,8 @@ class Running:
         budget.peak = budget.kept
         links, connections = self.router.core.link_registry, self.router.core.connection_table
         ended = links.next_id - len(links.by_id), connections.next_id - len(connections.by_id)
-        self._trimmer.ended(*ended, self.host.memory_usage)
+        if self._trimmer.ended(*ended, self.host.memory_usage) or self.router.admission.level != NORMAL:
+            self._pools.begin()
         self.loop.call_later(POLL_S, self._look_at_memory)
 
 

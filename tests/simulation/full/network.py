@@ -365,6 +365,9 @@ class SimRouter(Station):
     def memory_usage(self) -> int | None:
         return None
 
+    def free_memory(self) -> int:
+        return 0
+
     def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
         """There is always room in memory."""
 

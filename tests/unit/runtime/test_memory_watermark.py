@@ -51,3 +51,20 @@ def test_without_a_limit_of_the_control_group_there_is_none(tmp_path: Path, text
     limit.write_text(text)
     assert default_limit(control_group_limit((limit,))) == 0
     assert default_limit(control_group_limit((tmp_path / "absent",))) == 0
+
+
+@pytest.mark.parametrize(
+    ("resident", "free", "before", "level"),
+    [
+        (990, 500, FULL, NORMAL),
+        (990, 100, FULL, HIGH),
+        (990, 10, FULL, FULL),
+        (1059, 900, NORMAL, NORMAL),
+        (1060, 900, NORMAL, FULL),
+        (1010, 900, FULL, FULL),
+    ],
+)
+def test_free_memory_does_not_count_unless_the_process_is_larger_than_the_limit(
+    resident: int, free: int, before: int, level: int
+) -> None:
+    assert level_of(resident, 1000, before, free) == level
