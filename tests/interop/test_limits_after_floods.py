@@ -1,4 +1,4 @@
-"""Memory that the allocator keeps after a flood does not lock out those who come later. Decision 0061."""
+"""Memory that the allocator keeps after a flood does not lock out those who come later. Decision 0062."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free memory that Python's allocator keeps, so that `maxMemory` counts only what is in use. Decision 0061."""
+"""Free memory that Python's allocator keeps, so that `maxMemory` counts only what is in use. Decision 0062."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ class Multicast:
     # ---- thousands of consumers
     def begin_copies(self, q: Queued, outs: list[Any], lk: RouterLink | None) -> None:
         """Create the branches in portions. Until the last one, no further frame of the sender's connection is handled:
-        the next message could overtake a copy. Decision 0060."""
+        the next message could overtake a copy. Decision 0061."""
         conn: RouterConnection | None = None if lk is None else lk.connection
         self.copying[q] = (conn, list(outs))
         if conn is not None:
