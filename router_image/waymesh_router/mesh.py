@@ -13,6 +13,7 @@ from waymesh_amqp.types import Symbol, decode, encode
 from waymesh_router.core.addresses.keys import EDGE, MOBILE, bare_address
 from waymesh_router.core.addresses.later_changes import CHANGES_AT_ONCE, LaterChanges
 from waymesh_router.core.addresses.reserved import ReservedAddresses
+from waymesh_router.core.attaching import annotations_version
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.annotations import INGRESS, TRACE
@@ -104,6 +105,8 @@ class Mesh(ControlPlaneHooks):
         if connection.control_out is not None:
             connection.express = connection.control_out.session.channel
         self._arrived[connection] = 0
+        version = annotations_version(connection.remote)
+        self.core.log("ROUTER", "debug", f"Remote router annotations version: {version}")
         self.run(self.engine.link_up(connection.id, connection.cost, self.core.now))
 
     def control_lost(self, connection: RouterConnection) -> None:

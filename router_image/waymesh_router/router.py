@@ -18,7 +18,7 @@ from waymesh_router.clients.login_expiry import LoginExpiry
 from waymesh_router.clients.logins import Logins
 from waymesh_router.clients.readiness import Readiness
 from waymesh_router.clients.share import ClientShare
-from waymesh_router.connections.connector_state import ConnectorState, status_of
+from waymesh_router.connections.connector_state import ConnectorState, failed_text, status_of
 from waymesh_router.connections.transports import new_connection, settings_of
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
@@ -168,7 +168,7 @@ class Router:
         """An attempt of a connector failed."""
         state = self.connectors.get(connector_name)
         if state is not None:
-            state.status, state.text = "FAILED", reason
+            state.failed(reason)
 
     def lost(self, conn: Connection, reason: str) -> None:
         """The transport ended."""
@@ -182,8 +182,8 @@ class Router:
         self._login_expiry.connection_closed(conn)
         self.logins.connection_closed(conn)
         if conn.settings.client and conn.origin in self.connectors:
-            state = self.connectors[conn.origin]
-            state.status, state.text = "FAILED", reason if error is None else f"{error.condition}: {error.description}"
+            why = reason if error is None else f"{error.condition}: {error.description}"
+            self.connectors[conn.origin].failed(failed_text(conn.peer.host, why))
 
     # ---- time
     def _timed(self) -> dict[str, Callable[[float], None]]:

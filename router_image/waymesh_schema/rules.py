@@ -43,7 +43,7 @@ def _one_address(entity: str, values: Values) -> None:
 
 def _one_container(entity: str, values: Values) -> None:
     if values["connection"] and values["containerId"]:
-        raise SchemaError(entity, "containerId", "connection and containerId exclude each other")
+        raise SchemaError(entity, "containerId", "Both connection and containerId cannot be specified")
 
 
 def _incoming_only(entity: str, values: Values) -> None:
@@ -76,9 +76,9 @@ def _router_id(entity: str, values: Values) -> None:
         if values["mode"] != "standalone":
             raise SchemaError(entity, "id", f"is required in mode {values['mode']}")
     elif not identity or re.search(r"\s", identity) or not identity.isprintable():
-        raise SchemaError(entity, "id", f"must be printable text without blanks, not {identity!r}")
+        raise SchemaError(entity, "id", f"AttributeError: must be printable text without blanks, not {identity!r}")
     elif len(identity.encode()) > MAX_ID_BYTES:
-        raise SchemaError(entity, "id", f"must have at most {MAX_ID_BYTES} octets")
+        raise SchemaError(entity, "id", f"exceeds the maximum allowed length of {MAX_ID_BYTES} octets")
 
 
 def _levels(entity: str, values: Values) -> None:
@@ -209,6 +209,11 @@ def _open_container_id(entity: str, values: Values) -> None:
         raise SchemaError(entity, "openContainerId", f"cannot be set for role {values['role']}")
 
 
+def _open_properties(entity: str, values: Values) -> None:
+    if values["openProperties"] and values["role"] == "inter-router":
+        raise SchemaError(entity, "openProperties", "cannot be set for role inter-router")
+
+
 def _durable_names(entity: str, values: Values) -> None:
     if values["durableNames"] and values["role"] in ("inter-router", "edge"):
         raise SchemaError(entity, "durableNames", f"cannot be set for role {values['role']}")
@@ -275,6 +280,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "listener": (
         http_site,
         _open_container_id,
+        _open_properties,
         _durable_names,
         _strict_edges,
         _no_credentials,

@@ -45,4 +45,4 @@ def test_compat_22_events_and_the_request_itself_are_in_the_log(tmp_path: Path) 
     finally:
         router.stop()
     assert all(re.fullmatch(r"\w+\.py", row[3]) and row[4] > 0 for row in rows)
-    assert any(row[0] == "AGENT" and "GET-LOG" in row[2] for row in rows)
+    assert any(row[0] == "AGENT" and "get-log" in row[2] for row in rows)

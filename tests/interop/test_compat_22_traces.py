@@ -55,11 +55,11 @@ def test_compat_22_the_frames_of_one_connection_are_logged_until_it_is_switched_
         assert management.read("connection", identity=number)["enableProtocolTrace"] is True
         pass_one(client, "one")
         for form in (
-            rf"PROTOCOL \(trace\) \[C{number}\]:\d+ <- @attach\(18\) \[name=.*handle=\d+",
-            rf"PROTOCOL \(trace\) \[C{number}\]:\d+ -> @attach\(18\) \[name=.*handle=\d+",
-            rf"PROTOCOL \(trace\) \[C{number}\]:\d+ <- @transfer\(20\) \[handle=\d+, delivery-id=0.*\] \(\d+ bytes\)",
-            rf"PROTOCOL \(trace\) \[C{number}\]:\d+ -> @transfer\(20\)",
-            rf"PROTOCOL \(trace\) \[C{number}\]:\d+ <- @disposition\(21\)",
+            rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ <- @attach\(18\) \[name=.*handle=\d+",
+            rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ -> @attach\(18\) \[name=.*handle=\d+",
+            rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ <- @transfer\(20\) \[handle=\d+, delivery-id=0.*\d+ bytes\)",
+            rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ -> @transfer\(20\)",
+            rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ <- @disposition\(21\)",
         ):
             wait_for_line(router, form)
         assert "the-body" not in router.log
@@ -76,7 +76,7 @@ def test_compat_22_the_module_logs_the_frames_of_all_connections_from_the_first_
         with Client(router.url, container_id="second") as client:
             number = connection_of(management, "second")
             pass_one(client, "one")
-        wait_until(lambda: f"[C{number}]:0 -> @close(24)" in router.log)
+        wait_until(lambda: f"[C{number}]:FRAME:0 -> @close(24)" in router.log)
         management.update({"enable": "default"}, "log", identity="log/PROTOCOL")
         with Client(router.url) as client:
             pass_one(client, "two")
@@ -117,12 +117,12 @@ def test_frames_within_tls_are_logged(tmp_path: Path) -> None:
             tls = Tls(ca=str(authority.cert), verify_name=False)
             with ManagementClient(f"amqps://127.0.0.1:{ports[1]}", tls=tls) as inside:
                 (number,) = [row["identity"] for row in inside.query("connection") if row["isEncrypted"]]
-            wait_until(lambda: f"[C{number}]:0 -> @close(24)" in router.log)
+            wait_until(lambda: f"[C{number}]:FRAME:0 -> @close(24)" in router.log)
     finally:
         router.stop()
     for way in ("<-", "->"):
-        assert re.search(rf"PROTOCOL \(trace\) \[C{number}\]:0 {way} @open\(16\) ", router.log)
-        assert re.search(rf"PROTOCOL \(trace\) \[C{number}\]:\d+ {way} @transfer\(20\) ", router.log)
+        assert re.search(rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:0 {way} @open\(16\) ", router.log)
+        assert re.search(rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ {way} @transfer\(20\) ", router.log)
     assert "not understood" not in router.log
 
 
@@ -133,7 +133,7 @@ def test_frames_between_routers_are_logged(start_mesh: StartMesh) -> None:
         (number,) = [row["identity"] for row in rows if row["role"] == "inter-router"]
         management.update({"enableProtocolTrace": True}, "connection", identity=number)
         for way in ("<-", "->"):
-            form = rf"PROTOCOL \(trace\) \[C{number}\]:\d+ {way} @transfer\(20\) .*settled=true"
+            form = rf"PROTOCOL \(trace\) \[C{number}\]:FRAME:\d+ {way} @transfer\(20\) .*settled=true"
             wait_for_line(mesh["A"], form)
         management.update({"enableProtocolTrace": False}, "connection", identity=number)
     assert "not understood" not in mesh["A"].log

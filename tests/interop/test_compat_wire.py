@@ -97,7 +97,7 @@ def test_compat_10_a_coordinator_without_a_link_route_is_told_why(client: RawCli
     error = client.expect(Detach).error
     assert error is not None
     assert error.condition == "amqp:precondition-failed"
-    assert "link route" in (error.description or "")
+    assert "linkRoute" in (error.description or "")
 
 
 def test_compat_11_some_deliveries_beyond_the_credit_are_tolerated(client: RawClient) -> None:

@@ -27,9 +27,10 @@ def test_a_container_makes_a_link_route_that_ends_with_it(start_router: StartRou
         assert refused.value.status == 403
         with ManagementClient(f"amqp://127.0.0.1:{port}") as container:
             made = container.create(KIND, JOBS, name="mine")
-            (seen,) = client.query(KIND)
+            assert not client.query(KIND)  # it is not his
+            (seen,) = container.query(KIND)
             assert (seen["name"], seen["pattern"], seen["identity"]) == ("mine", "jobs.#", made["identity"])
             with pytest.raises(ManagementError) as refused:
                 container.create(KIND, JOBS, name="other")
             assert refused.value.status == 409
-        wait_until(lambda: not client.query(KIND))
+        wait_until(lambda: not client.query("router.address", where="name = 'Cjobs'"))

@@ -83,4 +83,4 @@ def test_a_coordinator(core: Hub) -> None:
     answers = peer.send(frames.attach_sender(target=Terminus("coordinator")))
     assert [type(a) for a in answers] == [Attach, Detach]
     assert answers[1].error.condition == "amqp:precondition-failed"
-    assert "link route" in answers[1].error.description
+    assert "linkRoute" in answers[1].error.description

@@ -22,6 +22,16 @@ class ConnectorState:
     text: str = ""
     failover: list[Target] = field(default_factory=list)
 
+    def failed(self, text: str) -> None:
+        """An attempt failed, or the connection ended."""
+        self.status, self.text = "FAILED", text
+
+
+def failed_text(peer: str, reason: str) -> str:
+    """connectionMsg of a connector whose connection to `peer` (host:port as configured) failed; begins as in Dispatch.
+    """
+    return f"Connection to {peer} failed: {reason}"
+
 
 def status_of(
     name: str, state: ConnectorState | None, connections: Iterable[RouterConnection]

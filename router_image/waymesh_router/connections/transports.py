@@ -10,7 +10,7 @@ from waymesh_amqp.limits import UNLIMITED_LINKS
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.addresses.keys import bare_address
-from waymesh_router.core.attaching import COST_PROPERTY, STREAMING_CAPABILITY
+from waymesh_router.core.attaching import COST_PROPERTY, STREAMING_CAPABILITY, VERSION_PROPERTY
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.core import Core
 from waymesh_router.core.link_kinds import MANAGEMENT_RIGHTS, NO_MANAGEMENT, READ_MANAGEMENT, UNDECIDED_MANAGEMENT
@@ -60,7 +60,7 @@ def settings_of(attrs: Mapping[str, Any], core: Core, version: str) -> Connectio
         Symbol("qd.conn-id"): core.connection_table.next_id,
     }
     if attrs.get("role") in ("inter-router", "edge"):
-        settings.properties[Symbol("qd.annotations-version")] = ANNOTATIONS_VERSION
+        settings.properties[Symbol(VERSION_PROPERTY)] = ANNOTATIONS_VERSION
         if (attrs.get("cost") or 1) > 1:
             settings.properties[Symbol(COST_PROPERTY)] = int(attrs["cost"])
     if attrs.get("failoverUrls"):

@@ -36,6 +36,12 @@ EDGE_WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint.{number}": numb
 """The same for the links of edge routers."""
 STREAMING_CAPABILITY = "qd.streaming-links"
 COST_PROPERTY = "qd.inter-router-cost"
+VERSION_PROPERTY = "qd.annotations-version"
+NO_COORDINATOR = (
+    "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be configured to use "
+    "transactions. Its address is $coordinator."
+)
+"""Begins with the text of Qpid Dispatch."""
 NO_MANAGEMENT = "management is not allowed on this connection"
 UNAVAILABLE_REJECTED: bytes = encode(
     rejected(ErrorInfo(NOT_FOUND, "Deliveries cannot be sent to an unavailable address"))
@@ -96,6 +102,13 @@ def agreed_cost(ours: int, opened: Open) -> int:
     properties = opened.properties
     cost = properties.get(COST_PROPERTY) if isinstance(properties, dict) else None
     return int(cost) if isinstance(cost, int) and ours < cost <= _MAX_COST else ours
+
+
+def annotations_version(opened: Open | None) -> int | None:
+    """`qd.annotations-version` in the open of another router. Source: inter-router.md."""
+    properties = None if opened is None else opened.properties
+    version = properties.get(VERSION_PROPERTY) if isinstance(properties, dict) else None
+    return version if isinstance(version, int) else None
 
 
 def takes_streams(opened: Open) -> bool:
@@ -269,7 +282,7 @@ def checked_target(target: Terminus | None) -> Terminus:
     if target is None:
         raise Refusal(PRECONDITION_FAILED, "a sender needs a target")
     if target.kind == "coordinator":
-        raise Refusal(PRECONDITION_FAILED, "transactions are only supported with a link route for $coordinator")
+        raise Refusal(PRECONDITION_FAILED, NO_COORDINATOR)
     if target.kind == "other":
         raise Refusal(NOT_IMPLEMENTED, "unsupported target type")
     if target.address is not None and not target.dynamic and type(target.address) is not str:  # nor is a symbol

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 MODULE = "ROUTER_CORE"
+STUCK = "Stuck delivery: At least one delivery on this link has been undelivered/unsettled for"
+BLOCKED = "Link blocked with zero credit for"
+"""The beginnings of these lines are those of Qpid Dispatch, which scripts look for."""
 
 
 class EventLog(TelemetryHooks):
@@ -143,11 +146,12 @@ class EventLog(TelemetryHooks):
         self.records.link_detached(link)
 
     def deliveries_stuck(self, link: RouterLink, count: int, oldest_s: float) -> None:
-        text = f"{count} deliveries are unsettled, the oldest for {oldest_s:.0f} s"
+        late = f"more than {self._health.stalled.after_s:.0f} seconds"
+        text = f"{STUCK} {late}: {count} deliveries are unsettled, the oldest for {oldest_s:.0f} s"
         self._stalled(LogEvent.DELIVERY_STUCK, link, text, deliveries=count, seconds=int(oldest_s))
 
     def link_blocked(self, link: RouterLink, waiting: int, for_s: float) -> None:
-        text = f"{waiting} deliveries wait for a link that has taken none for {for_s:.0f} s"
+        text = f"{BLOCKED} {for_s:.0f} seconds: {waiting} deliveries wait for a link that takes none"
         self._stalled(LogEvent.LINK_BLOCKED, link, text, deliveries=waiting, seconds=int(for_s))
 
     def _stalled(self, kind: LogEvent, link: RouterLink, text: str, **detail: str | int) -> None:

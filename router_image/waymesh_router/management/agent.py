@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from waymesh_amqp.message import Message
-from waymesh_amqp.types import Int
 from waymesh_router.management import description
 from waymesh_router.management.adapters import Attributes, EntityAdapter
 from waymesh_router.management.changes import Changed
@@ -24,13 +23,16 @@ from waymesh_router.management.errors import (
     STATUS_TEXT,
     ManagementError,
     bad_request,
+    forbidden,
     not_allowed,
     not_found,
     not_implemented,
+    unknown,
 )
 from waymesh_router.management.look_ups import LookUpNeeded
-from waymesh_router.management.query import Query, without_secrets
-from waymesh_router.management.reader_view import adapters_for_reader
+from waymesh_router.management.query import Query, shown, without_secrets
+from waymesh_router.management.reader_view import adapters_for_client, adapters_for_reader
+from waymesh_router.management.replies import failed, reply_to
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
@@ -126,14 +128,20 @@ class Agent:
         """An agent restricted to the entities of a tenant."""
         return Agent({} if self._for_tenant is None else self._for_tenant(tenant), log=self._log)
 
+    def for_client(self, connection: str) -> Agent:
+        """An agent for a client with this connection ("" at another router)."""
+        return self._with(adapters_for_client(self.adapters, connection))
+
     def for_reader(self, connection: str) -> Agent:
         """An agent for a client that may only read, with this connection ("" at another router)."""
-        adapters = adapters_for_reader(self.adapters, connection)
+        return self._with(adapters_for_reader(self.adapters, connection))
+
+    def _with(self, adapters: Mapping[str, EntityAdapter]) -> Agent:
         return Agent(adapters, log=self._log, recent_log=self._recent_log, changed=self._changed)
 
     def continue_query(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; returns the reply, or None if there is more to read."""
-        return self._guarded(request, lambda: None if query.step() else _reply(request, OK, "OK", query.body()))
+        return self._guarded(request, lambda: None if query.step() else reply_to(request, OK, "OK", query.body()))
 
     def _answer(
         self, request: Message, asked: Request, now: float, later: Callable[[LongQuery], None] | None
@@ -145,7 +153,7 @@ class Agent:
                     later(LongQuery(self, request, body))
                     return None
             body = body.body()
-        return _reply(request, status, STATUS_TEXT[status], body)
+        return reply_to(request, status, STATUS_TEXT[status], body)
 
     def _guarded(self, request: Message, answer: Callable[[], Message | None]) -> Message | None:
         try:
@@ -184,7 +192,7 @@ class Agent:
         return adapter.create(values)
 
     def _perform(self, request: Request, now: float) -> tuple[int, Any]:
-        self._log("debug", f"request {request.operation} type={request.type} {request.ids or ''}")
+        self._log("debug", f"request {request.operation.lower()} type={request.type} {request.ids or ''}")
         if request.operation == "CREATE":
             return self._create(request, now)
         if request.for_node:
@@ -219,7 +227,7 @@ class Agent:
         given = {kind.attribute_name(name) or name for name, value in attributes.items() if value is not None}
         self._changed(request, kind.name, identity, sorted(given - {"type"}))
         row = self.adapters[kind.name].find("identity", identity, now) or {**attributes, "identity": identity}
-        return CREATED, without_secrets(kind, row)
+        return CREATED, shown(kind, row)
 
     def _deny_clients(
         self, request: Request, kind: EntityType, attributes: Mapping[str, Any], error: Exception
@@ -240,17 +248,17 @@ class Agent:
 
     def _read(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
-        return OK, without_secrets(adapter.entity_type, row)
+        return OK, shown(adapter.entity_type, row)
 
     def _update(self, request: Request, now: float) -> tuple[int, Any]:
         adapter, row = self._find(request, now)
         kind = adapter.entity_type
         if "UPDATE" not in kind.operations:
             raise not_allowed(f"{kind.name} cannot be updated")
-        shown = without_secrets(kind, row)
+        current = without_secrets(kind, row)
         # Clients send back all attributes that they have read: one with the same value is neither a change nor refused.
-        values = validate_update(kind, request.body, shown)
-        changed = {name: value for name, value in values.items() if shown.get(name) != value}
+        values = validate_update(kind, request.body, current)
+        changed = {name: value for name, value in values.items() if current.get(name) != value}
         if not request.host_values:
             refuse_host_values(kind, changed)
         if changed:
@@ -259,9 +267,11 @@ class Agent:
         self._warn_of_old_names(kind, request.body)
         # A connection whose adminStatus became "deleted" may be gone by now.
         after = adapter.find("identity", row["identity"], now) or {**row, **changed}
-        return OK, without_secrets(kind, after)
+        return OK, shown(kind, after)
 
     def _delete(self, request: Request, now: float) -> tuple[int, Any]:
+        if request.type is not None and entity_type(request.type).name == "connection":
+            raise forbidden("Forbidden: close a connection by an UPDATE of its adminStatus to deleted")
         adapter, row = self._find(request, now)
         if "DELETE" not in adapter.entity_type.operations:
             raise not_allowed(f"{adapter.entity_type.name} cannot be deleted")
@@ -286,7 +296,8 @@ class Agent:
             if (row := adapter.find(key, value, now)) is not None
         ]
         if not found:
-            raise not_found(f"no entity with {_text_of(request.ids)}" + (f" of type {kind.name}" if kind else ""))
+            text = f"no entity with {_text_of(request.ids)}" + (f" of type {kind.name}" if kind else "")
+            raise unknown(text, bad=kind is not None and kind.name == "connection" and request.operation == "UPDATE")
         if len(found) > 1:
             raise bad_request(f"several entities with {_text_of(request.ids)}: give a type")
         adapter, row = found[0]
@@ -329,8 +340,14 @@ class Agent:
 
     def _query(self, request: Request, now: float) -> Query:
         kind = None if request.entity_type is None else entity_type(request.entity_type)
-        adapters = list(self.adapters.values()) if kind is None else self._of_type(kind)
+        adapters = self._queried(request) if kind is None else self._of_type(kind)
         return Query(request, kind, adapters, now)
+
+    def _queried(self, request: Request) -> list[EntityAdapter]:
+        """What a QUERY without a type reads; if it asks for everything, neither links nor addresses, as in Dispatch."""
+        chosen = request.body.get("attributeNames") or request.properties.get("where")
+        left_out = () if chosen else ("router.link", "router.address")
+        return [adapter for name, adapter in self.adapters.items() if name not in left_out]
 
     def _usable(self) -> list[EntityType]:
         """The types of this router's entities, and their base types."""
@@ -373,23 +390,6 @@ class LongQuery:
     def step(self) -> Message | None:
         """Read one more slice; returns the reply, or None if there is more to read."""
         return self._agent.continue_query(self._request, self._query)
-
-
-def _reply(request: Message, status: int, text: str, body: Any) -> Message:
-    correlation = request.correlation_id if request.correlation_id is not None else request.message_id
-    properties = {"statusCode": Int(status), "statusDescription": text}
-    return Message(
-        to=request.reply_to,
-        correlation_id=correlation,
-        application_properties=properties,
-        body=body,
-        body_kind="value",
-    )
-
-
-def failed(request: Message, status: int, text: str) -> Message:
-    """The reply to a request that failed."""
-    return _reply(request, status, text, {})
 
 
 def _no_entities(kind: EntityType) -> ManagementError:

@@ -7,13 +7,14 @@ from typing import Any
 
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
 from waymesh_router.management.connection_link_routes import connection_link_routes
-from waymesh_router.management.errors import bad_request, conflict
+from waymesh_router.management.errors import INTERNAL_ERROR, ManagementError, bad_request, conflict
 from waymesh_router.management.exchanges import exchanges
 from waymesh_router.management.identity import make_identity
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.view import RecordsView, RouterView
 from waymesh_router.peers.failover import server_list
 from waymesh_schema.entities import EntityType, entity_type
+from waymesh_schema.errors import SchemaError
 from waymesh_schema.loglevels import LOG_MODULES
 from waymesh_schema.validate import validate_create
 
@@ -158,8 +159,19 @@ def _auto_link(view: RouterView) -> EntityAdapter:
 def _log(view: RouterView) -> EntityAdapter:
     kind = entity_type("log")
     modules = (validate_create(kind, {"module": module}) for module in LOG_MODULES)
-    configure = _with_status(view.configure_log)
-    return PermanentEntities(kind, modules, on_update=lambda attributes, _changed: configure(attributes))
+
+    def configure(attributes: Attributes) -> None:
+        try:
+            view.configure_log(attributes)
+        except SchemaError as error:
+            if error.attribute != "outputFile":
+                raise
+            file = attributes["outputFile"]
+            text = f"CError: Configuration: Failed to open log file '{file}': {error}"
+            raise ManagementError(INTERNAL_ERROR, text) from error
+
+    act = _with_status(configure)
+    return PermanentEntities(kind, modules, on_update=lambda attributes, _changed: act(attributes))
 
 
 def _telemetry(view: RouterView) -> EntityAdapter:

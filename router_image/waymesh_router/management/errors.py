@@ -55,6 +55,12 @@ def not_found(description: str) -> ManagementError:
     return ManagementError(NOT_FOUND, description)
 
 
+def unknown(description: str, bad: bool) -> ManagementError:
+    """No entity has the identity or name. The texts are those of Dispatch; with `bad`, its status is 400."""
+    status = BAD_REQUEST if bad else NOT_FOUND
+    return ManagementError(status, f"{STATUS_TEXT[status]}: {description}")
+
+
 def not_allowed(description: str) -> ManagementError:
     """The entity type does not have the operation."""
     return ManagementError(NOT_ALLOWED, description)

@@ -10,11 +10,11 @@ from typing import Any
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter, TableEntities
 from waymesh_router.management.configured import PermanentEntities
-from waymesh_router.management.errors import bad_request
+from waymesh_router.management.errors import INTERNAL_ERROR, ManagementError, bad_request
 from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.view import RouterView
 from waymesh_router.policy.enforcement import Enforcement
-from waymesh_router.policy.settings import SettingsError, Vhost, host_names, parse_vhost
+from waymesh_router.policy.settings import PatternError, SettingsError, Vhost, host_names, parse_vhost
 from waymesh_router.policy.statistics import Denials, VhostCounts
 from waymesh_router.policy.vhosts import VhostTable
 from waymesh_schema.entities import entity_type
@@ -69,6 +69,9 @@ class _Settings:
                 self._table.replace(self._vhosts[identity], vhost)
             else:
                 self._table.add(vhost)
+        except PatternError as error:
+            text = f"PolicyError: Policy '{attributes['hostname']}' is invalid: {error}"
+            raise ManagementError(INTERNAL_ERROR, text) from error
         except SettingsError as error:
             raise bad_request(str(error)) from error
         self._vhosts[identity] = vhost

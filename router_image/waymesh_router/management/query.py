@@ -133,6 +133,14 @@ def without_secrets(kind: EntityType, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def shown(kind: EntityType, row: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an entity in a reply, as in Dispatch: with their former names, too, and of a log module only
+    those that were set."""
+    found = without_secrets(kind, row)
+    found |= {old: found[new] for old in old_names((kind,)) if (new := kind.deprecated_names[old]) in found}
+    return found if kind.name != "log" else {name: value for name, value in found.items() if value is not None}
+
+
 def _types(kind: EntityType | None, adapters: Sequence[EntityAdapter]) -> list[EntityType]:
     """The types whose attributes may be named: those with an adapter or, if there are none, the requested one."""
     return [adapter.entity_type for adapter in adapters] or ([] if kind is None else [kind])
@@ -154,11 +162,11 @@ def _names(request: Request, kind: EntityType | None, types: Sequence[EntityType
     unknown = [str(name) for name in asked if name not in known and name not in renamed]
     if unknown:
         raise not_found(f"unknown attributes {unknown}" + (f" for type {kind.name}" if kind else ""))
-    return [str(name) for name in asked] or [*known, *_old_names(types)]
+    return [str(name) for name in asked] or [*known, *old_names(types)]
 
 
-def _old_names(types: Sequence[EntityType]) -> list[str]:
-    """Former names that scripts for Dispatch read in whole rows: `dir` and `addr` of autolinks and link routes."""
+def old_names(types: Sequence[EntityType]) -> list[str]:
+    """Former names that scripts for Dispatch read in rows and replies: `dir` and `addr` of autolinks, link routes."""
     found = {old for one in types for old, new in one.deprecated_names.items() if new in ("direction", "address")}
     return sorted(found)
 

@@ -1,4 +1,4 @@
-"""What clients see that may only read (`management: read`): all entities, but no reply addresses of others.
+"""What clients see of the entities. Those that may only read (`management: read`) see no reply addresses of others.
 
 The name of a dynamic source is the only protection of the replies that its client gets: whoever knows it can send some.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from waymesh_router.core.addresses.keys import LOCAL
 from waymesh_router.core.attaching import TEMPORARY_NODE
 from waymesh_router.management.adapters import Attributes, EntityAdapter
-from waymesh_router.management.errors import forbidden
+from waymesh_router.management.errors import not_found
 
 FOR_READER = "waymeshForReader"
 """Property of a request that a router passes on to another one for a client that may only read."""
@@ -27,14 +27,18 @@ def adapters_for_reader(adapters: Mapping[str, EntityAdapter], connection: str) 
     Its requests only read, except that edge routers and containers create and delete link routes to themselves.
     """
     hiding = (name for name in ("router.address", "router.link") if name in adapters)
-    found = {**adapters, **{name: _HidesReplies(adapters[name], connection) for name in hiding}}
-    if LINK_ROUTE in adapters:
-        found[LINK_ROUTE] = _OwnLinkRoutes(adapters[LINK_ROUTE], connection)
-    return found
+    found = adapters_for_client(adapters, connection)
+    return {**found, **{name: _HidesReplies(adapters[name], connection) for name in hiding}}
+
+
+def adapters_for_client(adapters: Mapping[str, EntityAdapter], connection: str) -> dict[str, EntityAdapter]:
+    """The adapters for a client with this connection, which has link routes of its own ("": none)."""
+    own = {LINK_ROUTE: _OwnLinkRoutes(adapters[LINK_ROUTE], connection)} if LINK_ROUTE in adapters else {}
+    return {**adapters, **own}
 
 
 class _OwnLinkRoutes(EntityAdapter):
-    """Deletes no link routes of other connections."""
+    """Link routes of a connection; those of others do not exist for it. Source: protocol/edge.md "Link routes"."""
 
     def __init__(self, all_: EntityAdapter, connection: str) -> None:
         super().__init__(all_.entity_type)
@@ -42,15 +46,14 @@ class _OwnLinkRoutes(EntityAdapter):
         self._connection = connection
 
     def rows(self, now: float) -> Iterable[Attributes]:
-        return self._all.rows(now)
+        return (row for row in self._all.rows(now) if row.get(_OWNER) == self._connection)
 
     def create(self, attributes: Attributes) -> str:
         return self._all.create(attributes)
 
     def delete(self, identity: str) -> None:
-        row = self._all.find("identity", identity, 0.0)
-        if row is not None and row.get(_OWNER) != self._connection:
-            raise forbidden("it belongs to another connection")
+        if self.find("identity", identity, 0.0) is None:
+            raise not_found(f"no entity with identity={identity}")
         self._all.delete(identity)
 
 

@@ -14,7 +14,7 @@ from waymesh_router.core.link_kinds import ENDPOINT, READ_MANAGEMENT
 from waymesh_router.core.portions import COST_A_TURN
 from waymesh_router.core.tenants import reply_in_space
 from waymesh_router.events.event import Event, ModuleLog, about
-from waymesh_router.management.agent import Agent, failed
+from waymesh_router.management.agent import Agent
 from waymesh_router.management.errors import (
     BAD_REQUEST,
     INTERNAL_ERROR,
@@ -26,6 +26,7 @@ from waymesh_router.management.errors import (
 from waymesh_router.management.long_queries import LongQueries
 from waymesh_router.management.look_ups import LookUps, Task
 from waymesh_router.management.reader_view import FOR_READER
+from waymesh_router.management.replies import failed
 from waymesh_router.management.request import MAX_VALUES, decode_request, read_request
 from waymesh_router.management.rights import Rights, needs_check, reencoded
 from waymesh_schema.events import LogEvent
@@ -102,7 +103,9 @@ class ManagementService:
         if link is not None and link.kind == ENDPOINT and link.connection.management == READ_MANAGEMENT:
             return self._agent.for_reader(str(link.connection.id))
         passed_on = (request.application_properties or {}).get(FOR_READER)
-        return self._agent.for_reader("") if passed_on else self._agent
+        if passed_on:
+            return self._agent.for_reader("")
+        return self._agent if link is None else self._agent.for_client(str(link.connection.id))
 
     def _refuse_or_forward(self, message: Message, link: RouterLink) -> bool:
         """Refuse a request that the client may not send, or forward it to another router. False: answer it here."""

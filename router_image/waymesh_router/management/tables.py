@@ -39,7 +39,11 @@ def tables(view: RouterView) -> list[EntityAdapter]:
         _addresses(view),
         _nodes(view),
         _log_stats(view),
-        TableEntities(entity_type("management"), lambda: ("self",), {"identity": lambda name, _now: name}),
+        TableEntities(
+            entity_type("management"),
+            lambda: ("self",),
+            {"identity": lambda name, _now: f"management/{name}", "name": lambda name, _now: name},
+        ),
     ]
 
 

@@ -150,7 +150,7 @@ def check_listener(attrs: Mapping[str, Any], mode: str) -> None:
 def check_connector(attrs: Mapping[str, Any], mode: str) -> None:
     """Raises ValueError if mechanisms or role of a connector do not fit a router of that mode."""
     _check_mechanisms(attrs, MECHANISMS)
-    if attrs["role"] != "edge":
+    if attrs["role"] != "edge" or mode == "standalone":
         _check_role(attrs, mode)
     elif mode != "edge":
         raise ValueError(f"{attrs['name']}: role edge of a connector is for edge routers; this one has mode {mode}")
@@ -184,7 +184,12 @@ def _check_mechanisms(attrs: Mapping[str, Any], possible: Sequence[str]) -> None
 
 
 def _check_role(attrs: Mapping[str, Any], mode: str) -> None:
-    if attrs["role"] in ("inter-router", "edge") and mode != "interior":
-        article = "an" if mode == "edge" else "a"
-        reason = f"{article} {mode} router does not support role {attrs['role']}; set mode: interior"
-        raise ValueError(f"{attrs['name']}: {reason}")
+    """The texts are those of Qpid Dispatch, which scripts look for."""
+    role = attrs["role"]
+    if role not in ("inter-router", "edge") or mode == "interior":
+        return
+    if mode == "standalone":
+        text = "role='standalone' not allowed to connect to or accept connections from other routers."
+        raise ValueError(f"{text} {attrs['name']} has role {role}; set mode: interior")
+    text = f"role='{role}' only allowed with router mode='interior'"
+    raise ValueError(f"{text}: {attrs['name']}; this one has mode {mode}")

@@ -24,6 +24,10 @@ class SettingsError(ValueError):
     """Settings that cannot be enforced; the text names the vhost and the attribute."""
 
 
+class PatternError(SettingsError):
+    """A pattern of host names that cannot be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Settings of one user group. None: the value of the vhost or else of the router applies. For rates, those of the

@@ -7,7 +7,7 @@ from typing import Any
 
 from waymesh_router.policy.hosts import Resolve
 from waymesh_router.policy.names import NewPatterns, Patterns
-from waymesh_router.policy.settings import Policy, SettingsError, Vhost, parse_vhost
+from waymesh_router.policy.settings import PatternError, Policy, SettingsError, Vhost, parse_vhost
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.validate import validate_create
 
@@ -69,7 +69,7 @@ class VhostTable:
             try:
                 self._patterns.add(name, name)
             except KeyError:
-                raise SettingsError(f"vhost {vhost.hostname}: another vhost has the pattern {name!r}") from None
+                raise PatternError(f"vhost {vhost.hostname}: another vhost has the pattern {name!r}") from None
         self._by_name[name] = vhost
 
     def _give_back(self, names: Iterable[str]) -> None:

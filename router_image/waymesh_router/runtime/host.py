@@ -115,7 +115,11 @@ class SocketHost:
         """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""
         tls = self._profiles.of_listener(attrs)
         accepted = self._http.accepting(attrs) if attrs.get("http") else self.accepted
-        listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
+        try:
+            listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
+        except HostError as error:  # its port is in use, most often
+            self._server_log("error", str(error))
+            raise
         self._listeners[listener.name] = listener
         self.loop.call_later(0, self._peer_check.check)
 

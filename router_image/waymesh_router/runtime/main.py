@@ -45,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(options)
     except ConfigError as error:
         sys.stderr.writelines(f"waymesh-router: {problem}\n" for problem in error.problems)
+        if not options.check:
+            first = error.problems[0]
+            sys.stderr.write(f"Exception: Cannot load configuration file {first.filename}: {first.reason}\n")
     except (SchemaError, ManagementError, OSError) as error:
         sys.stderr.write(f"waymesh-router: {error}\n")
     return 1

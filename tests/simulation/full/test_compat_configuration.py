@@ -22,13 +22,13 @@ def test_compat_24_a_standalone_router_takes_no_inter_router_connections(kind: s
     plain = "".join(part + "}\n" for part in text.split("}\n") if part and "inter-router" not in part)
     router.configuration = lambda: plain  # type: ignore[method-assign]
     router.start()
-    with pytest.raises(ManagementError, match="standalone router does not support role inter-router"):
+    with pytest.raises(ManagementError, match="role='standalone' not allowed to connect"):
         router.router.agent.configure(kind, TERMS)
     assert router.router.agent.configure(kind, TERMS | {"role": "normal"})
     router.crash()
     lines = "".join(f"{name}: {value}\n" for name, value in TERMS.items())
     router.configuration = lambda: f"{plain}{kind} {{\n{lines}}}\n"  # type: ignore[method-assign]
-    with pytest.raises(Exception, match="standalone router does not support role inter-router"):
+    with pytest.raises(Exception, match="role='standalone' not allowed to connect"):
         router.start()
 
 

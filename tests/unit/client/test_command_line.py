@@ -258,7 +258,7 @@ def fail(capsys: Capture, server: FakeServer, *argv: str) -> tuple[int, str]:
 def test_query(server: FakeServer, capsys: Capture) -> None:
     assert run(capsys, server, "query", "--type", "router.node", "id") == [{"id": "A"}, {"id": "B"}]
     assert run(capsys, server, "QUERY", "--type=router.node", "id", "cost") == [{"id": "A"}, {"id": "B"}]
-    assert len(run(capsys, server, "query")) == 7
+    assert len(run(capsys, server, "query")) == 4  # without the links
 
 
 def test_create_by_attributes(server: FakeServer, capsys: Capture, bench: Bench) -> None:

@@ -238,7 +238,7 @@ def test_the_memory_of_an_edge_router(hub: Hub) -> None:
 def test_only_interior_routers_have_listeners_for_edge_routers_and_no_router_connects_as_one() -> None:
     attrs = {"name": "edges", "role": "edge", "authenticatePeer": False}
     mechanisms.check_listener(attrs, "interior")
-    with pytest.raises(ValueError, match="a standalone router does not support role edge"):
+    with pytest.raises(ValueError, match="role='standalone' not allowed to connect"):
         mechanisms.check_listener(attrs, "standalone")
     with pytest.raises(ValueError, match="role edge of a connector"):
         mechanisms.check_connector(attrs, "interior")

@@ -148,14 +148,16 @@ def test_the_line_of_a_lost_link_has_its_delays(told: Told) -> None:
     assert told.events[-1].detail["blocked"] == "yes"
 
 
-def test_a_link_on_which_nothing_goes_on(told: Told) -> None:
+def test_compat_40_a_link_on_which_nothing_goes_on(told: Told) -> None:
     link = consumer(told)
     told.log.deliveries_stuck(link, 3, 12.4)
     told.log.link_blocked(link, 5, 60.2)
     assert told.kinds == ["delivery.stuck", "link.blocked"]
     assert told.lines == [
-        "[C7][L12] 3 deliveries are unsettled, the oldest for 12 s: name=in address=M0orders",
-        "[C7][L12] 5 deliveries wait for a link that has taken none for 60 s: name=in address=M0orders",
+        "[C7][L12] Stuck delivery: At least one delivery on this link has been undelivered/unsettled for more than 10 "
+        "seconds: 3 deliveries are unsettled, the oldest for 12 s: name=in address=M0orders",
+        "[C7][L12] Link blocked with zero credit for 60 seconds: 5 deliveries wait for a link that takes none: name=in "
+        "address=M0orders",
     ]
     name, severity, about, detail = told.records.kept[0]
     assert (name, severity, about) == ("delivery.stuck", "warning", "in")

@@ -353,8 +353,8 @@ def test_log_stats(manager: Manager) -> None:
 
 
 def test_the_management_node_is_an_entity_too(manager: Manager) -> None:
-    assert [row["identity"] for row in manager.rows("management")] == ["self"]
-    assert [row["identity"] for row in manager.rows("org.amqp.management")] == ["self"]
+    assert [row["identity"] for row in manager.rows("management")] == ["management/self"]
+    assert [row["identity"] for row in manager.rows("org.amqp.management")] == ["management/self"]
 
 
 # what the tools show

@@ -153,7 +153,7 @@ def test_host_names_become_patterns_when_that_is_switched_on(router: StubRouter,
     enable(manager, enableVhostNamePatterns=True)
     assert allowed(router, "ann", "a.example.com")
     status, text, _ = create(manager, "*/example/com")
-    assert (status, "another vhost has the pattern" in text) == (400, True)
+    assert (status, "another vhost has the pattern" in text) == (500, True)
 
 
 def test_a_deleted_policy_of_a_vhost_in_use_keeps_its_counts(router: StubRouter, manager: Manager) -> None:

@@ -112,7 +112,7 @@ def test_two_vhosts_of_an_operator_with_one_pattern_do_not_stop_the_start(tmp_pa
     try:
         wait_until(lambda: "k8s/ns/vhost/1 of" in router.log)
         (line,) = [line for line in router.log.splitlines() if "k8s/ns/vhost/1 of" in line]
-        assert "left out: vhost */v: another vhost has the pattern '*/v'" in line
+        assert "left out: PolicyError: Policy '*/v' is invalid: vhost */v: another vhost has the pattern '*/v'" in line
     finally:
         router.stop()
 

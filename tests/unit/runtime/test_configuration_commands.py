@@ -237,7 +237,7 @@ def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: 
     finally:
         assert router.stop() == 0
     assert errors == [
-        "sslProfile p0: caCertFile: /nowhere/ca: No such file or directory",
+        "SSL CA configuration failed: sslProfile p0: caCertFile: /nowhere/ca: No such file or directory",
         "sslProfile p1: uidFormat: 'zz': allowed codes are csloun125, each once",
         "sslProfile p2: protocols: SSLv23 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",
         *(f"listener l{n}: stays closed, because sslProfile p{n} cannot be used" for n in range(3)),

@@ -82,7 +82,7 @@ def test_a_name_is_looked_up_at_each_try(
     names.addresses = [unresponsive]
     host.connect(1, host="pod.example")
     wait_until(lambda: host.router.failures, DEADLINE_S)
-    assert host.router.failures[0] == ("C", "pod.example:1: connecting took too long")
+    assert host.router.failures[0] == ("C", "Connection to pod.example:1 failed: connecting took too long")
     names.addresses = [local(host.listen())]
     monkeypatch.setattr(dialing, "CONNECT_S", usual)  # enough for one that answers, on a busy machine too
     wait_until(lambda: connected(host), DEADLINE_S)

@@ -14,6 +14,7 @@ from waymesh_amqp.performatives import (
     encode_frame,
     encode_performative,
 )
+from waymesh_amqp.types import Timestamp
 from waymesh_router.runtime.log.frame_stream import HEAD_BYTES, FrameStream
 from waymesh_router.runtime.log.frame_text import header_text, message_text, performative_text, value_text
 from waymesh_schema.components import MESSAGE_COMPONENTS, parse_components
@@ -102,3 +103,11 @@ def test_the_parts_that_an_expression_names(text: str, parts: int) -> None:
 def test_an_unknown_part_is_refused(kind: str) -> None:
     with pytest.raises(SchemaError, match="'body' is not a part"):
         validate_create(entity_type(kind), {"port": "5672", "messageLoggingComponents": "to,body"})
+
+
+def test_compat_35_times_are_dates() -> None:
+    """Those that no calendar has are numbers."""
+    data = encode_message(Message(creation_time=Timestamp(1487758997883)))
+    assert message_text(data, 0, ALL) == 'Message{creation-time="2017-02-22 10:23:17.883"}'
+    data = encode_message(Message(creation_time=Timestamp(2**62)))
+    assert message_text(data, 0, ALL) == f"Message{{creation-time={2**62}}}"

@@ -197,7 +197,7 @@ def test_connector_retries_until_somebody_listens(host: Running) -> None:
     port = free_port()
     host.connect(port)
     wait_until(lambda: len(host.router.failures) >= 3)
-    assert host.router.failures[0] == ("C", f"127.0.0.1:{port}: Connection refused")
+    assert host.router.failures[0] == ("C", f"Connection to 127.0.0.1:{port} failed: Connection refused")
     host.listen(port=str(port))
     wait_until(lambda: any(name == "C" for name, _ in host.router.connections))
 
@@ -213,7 +213,7 @@ def test_connector_with_an_unknown_name(host: Running, name: str) -> None:
     """Also with one that Python refuses to look up. A server may send such a name in its failover list."""
     host.connect(5672, host=name)
     wait_until(lambda: host.router.failures)
-    assert host.router.failures[0][1].startswith(f"cannot resolve {name}: ")
+    assert host.router.failures[0][1].startswith(f"Connection to {name}:5672 failed: cannot resolve {name}: ")
 
 
 def test_connector_rotates_over_failover_targets(host: Running) -> None:

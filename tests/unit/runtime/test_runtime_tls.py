@@ -270,7 +270,10 @@ def test_the_error_of_a_password_file_has_no_part_of_the_password(tmp_path: Path
     [
         ({"certFile": "/nowhere/cert.pem"}, "sslProfile p: certFile: /nowhere/cert.pem: No such file or directory"),
         ({"privateKeyFile": "/nowhere/key"}, "sslProfile p: privateKeyFile: /nowhere/key: No such file or directory"),
-        ({"caCertFile": "/nowhere/ca"}, "sslProfile p: caCertFile: /nowhere/ca: No such file or directory"),
+        (
+            {"caCertFile": "/nowhere/ca"},
+            "SSL CA configuration failed: sslProfile p: caCertFile: /nowhere/ca: No such file or directory",
+        ),
         ({"protocols": "TLSv9"}, "sslProfile p: protocols: TLSv9 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3"),
         ({"ciphers": "NONE-SUCH"}, "sslProfile p: ciphers: no usable cipher in 'NONE-SUCH'"),
         ({"password": "file:/nowhere/pw"}, "sslProfile p: password: /nowhere/pw: No such file or directory"),

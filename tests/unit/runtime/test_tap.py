@@ -41,7 +41,7 @@ def test_frames_are_logged_from_the_first_one_that_begins_with_nothing_before_it
     tap.sent(FRAME[:10], True)
     tap.sent(FRAME[10:], False)
     [line] = lines
-    assert line.startswith("[C0]:0 -> @begin(17) [next-outgoing-id=1, incoming-window=2, outgoing-window=3")
+    assert line.startswith("[C0]:FRAME:0 -> @begin(17) [next-outgoing-id=1, incoming-window=2, outgoing-window=3")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from waymesh_amqp.codec_decode import decode_value
-from waymesh_amqp.codec_values import Described, Raw, Symbol
+from waymesh_amqp.codec_values import Described, Raw, Symbol, Timestamp
 from waymesh_amqp.errors import DecodeError
 from waymesh_schema.components import MESSAGE_COMPONENTS
 
@@ -54,6 +55,8 @@ def value_text(value: Any) -> str:
         return "(encoded)"
     if isinstance(value, bytes):
         return "b" + _quoted(value[:MAX_TEXT].decode("ascii", "backslashreplace"), len(value))
+    if isinstance(value, Timestamp):
+        return _date(value)
     if isinstance(value, Symbol):
         return f":{_quoted(value[:MAX_TEXT], len(value))}"
     if isinstance(value, str):
@@ -67,6 +70,15 @@ def value_text(value: Any) -> str:
     if dataclasses.is_dataclass(value):
         return f"@{type(value).__name__.lower()} [{_fields(value)}]"
     return str(value)
+
+
+def _date(milliseconds: int) -> str:
+    """A time of UTC as in Dispatch; one that no calendar has, as the number."""
+    try:
+        date = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(microsecond=milliseconds % 1000 * 1000)
+    except (OverflowError, ValueError, OSError):
+        return str(int(milliseconds))
+    return f'"{date:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d}"'
 
 
 def _quoted(text: str, length: int) -> str:

@@ -57,17 +57,17 @@ class Tap:
         start = head[4] * 4
         channel = int.from_bytes(head[6:8])
         if size == HEADER_SIZE:
-            self._line(f":{channel} {way} (EMPTY FRAME)")
+            self._line(f":FRAME:{channel} {way} (EMPTY FRAME)")
             return
         try:
             performative, payload = decode_performative(head, start, len(head))
         except AmqpError:
-            self._line(f":{channel} {way} an invalid frame of {size} bytes")
+            self._line(f":FRAME:{channel} {way} an invalid frame of {size} bytes")
             return
         code = head[start + 2] if head[start + 1] == SMALL_ULONG else 0
         rest = f" ({size - payload} bytes)" if size > payload else ""
         if self.frames:
-            self._line(f":{channel} {way} {performative_text(performative, code)}{rest}")
+            self._line(f":FRAME:{channel} {way} {performative_text(performative, code)}{rest}")
         if isinstance(performative, Transfer):
             if self.components:
                 self._transfer(way, channel, performative, head, payload)

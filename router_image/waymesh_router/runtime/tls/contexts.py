@@ -32,6 +32,8 @@ PROTOCOLS = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+NO_TRUST = "SSL CA configuration failed"
+"""Begins the line about a profile whose authorities cannot be read, as in Dispatch."""
 _EXCLUDED = {ssl.TLSVersion.TLSv1_1: ssl.OP_NO_TLSv1_1, ssl.TLSVersion.TLSv1_2: ssl.OP_NO_TLSv1_2}
 
 
@@ -255,9 +257,11 @@ class TlsProfile:
             _check_readable(self.name, attribute, path)
             context.load_verify_locations(path)
         except HostError as error:
-            raise ProfileError(str(error)) from None
+            raise ProfileError(f"{NO_TRUST}: {error}") from None
         except ssl.SSLError as error:
-            raise ProfileError(f"sslProfile {self.name}: {attribute} {path}: {error.reason or error}") from None
+            raise ProfileError(
+                f"{NO_TRUST}: sslProfile {self.name}: {attribute} {path}: {error.reason or error}"
+            ) from None
 
 
 def key_password(profile: str, attrs: Mapping[str, Any]) -> str | None:

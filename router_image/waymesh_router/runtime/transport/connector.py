@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from waymesh_router.connections.connector_state import failed_text
 from waymesh_router.connections.retries import Retries
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop, Timer
@@ -128,7 +129,7 @@ class Connector:
         if self._addresses:
             self._next_address()
         elif not self._attempts:
-            self._fail(problem or f"{self.peer}: no address")
+            self._fail(problem or "no address")
 
     def _next_address(self) -> None:
         """Try the next address; after STAGGER_S without an answer, also the one after it."""
@@ -157,7 +158,7 @@ class Connector:
         if self._addresses:
             self._guarded(self._next_address)
         elif not self._attempts and not self._resolving:
-            self._fail(f"{self.peer}: {reason}")
+            self._fail(reason)
 
     # ---- failures
 
@@ -175,7 +176,7 @@ class Connector:
         self._schedule_retry()
 
     def _fail(self, reason: str) -> None:
-        self._owner.connect_failed(self, reason)
+        self._owner.connect_failed(self, failed_text(self.peer, reason))
         self._schedule_retry()
 
     def _schedule_retry(self) -> None:
