@@ -53,6 +53,15 @@ def test_the_service_decides_and_names_the_user(start: Start, service: AuthServe
     wait_until(lambda: service.links == 0)  # the connection ends with the exchange
 
 
+def test_the_service_may_name_the_user_by_a_plain_string(start: Start, service: AuthServer) -> None:
+    service.properties = {"authenticated-identity": "alice@shop"}
+    world = start(service.port)
+    with RawClient(world.guarded) as raw:
+        assert raw.login("PLAIN", "alice", "secret").code == 0
+        raw.open(sasl=False, container_id="plain")
+        assert world.users()["plain"] == ("alice@shop", "PLAIN")
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "secret")])
 def test_who_is_refused_by_the_service_is_refused(

@@ -126,7 +126,8 @@ AFTER = {
     "drops": drops_later, "nonsense": nonsense_later, "silent": silent_later, "no open": ok_without_open,
     "gone": ok_and_gone, "number": bad_names({"authenticated-identity": {"sub": 7}}),
     "control": bad_names({"authenticated-identity": {"sub": "a\nb"}}), "long": bad_names(
-        {"authenticated-identity": {"sub": "a" * 256}}), "no map": bad_names({"authenticated-identity": "alice"}),
+        {"authenticated-identity": {"sub": "a" * 256}}), "no map": bad_names({"authenticated-identity": ["alice"]}),
+    "long text": bad_names({"authenticated-identity": "a" * 256}), "empty": bad_names({"authenticated-identity": ""}),
     "rights": bad_names({"address-authz": "all"}), "words": bad_names({"address-authz": {"orders": 1}}),
 }  # fmt: skip
 

@@ -35,13 +35,13 @@ def identity_of(properties: Any) -> tuple[str, Permissions | None]:
 def _user(identity: Any) -> str:
     if identity is None:
         return ANONYMOUS_USER
-    if not isinstance(identity, Mapping):
-        raise IdentityError(f"{IDENTITY} is not a map")
-    name = identity.get("sub")
+    if not isinstance(identity, (Mapping, str)):
+        raise IdentityError(f"{IDENTITY} is neither a map nor a string")
+    name = identity if isinstance(identity, str) else identity.get("sub")
     if name is None:
         return ANONYMOUS_USER
     if not isinstance(name, str) or not name or len(name) > MAX_NAME or not name.isprintable():
-        raise IdentityError(f"{IDENTITY}: sub is not a name of up to {MAX_NAME} printable characters")
+        raise IdentityError(f"{IDENTITY} is not a name of up to {MAX_NAME} printable characters")
     return name
 
 
