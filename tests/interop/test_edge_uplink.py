@@ -32,10 +32,12 @@ PAIRS = [("E0", "A"), ("A", "E0"), ("E0", "E1"), ("E1", "E0"), ("E0", "E0"), ("B
 
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RouterProcess]]:
-    """A plain router stands for the containers of E0, with link route `near`, and of B, with link route `far`."""
+    """A plain router stands for the containers of E0, with link route `near`, and of B, with link route `far`.
+    E0 also has link routes `far`, to a container that never comes."""
     folder, port = tmp_path_factory.mktemp("edges"), free_port()
     container = section("router", id="BR") + section("listener", host="127.0.0.1", port=port)
-    own = {"E0": _container(port, "near"), "B": _container(port, "far")}
+    inactive = "".join(section("linkRoute", prefix="far", containerId="nobody", direction=way) for way in ("in", "out"))
+    own = {"E0": _container(port, "near") + inactive, "B": _container(port, "far")}
     with ExitStack() as stack:
         broker = RouterProcess(folder, "BR", container, [port]).start()
         stack.callback(broker.kill)
@@ -135,6 +137,15 @@ def test_links_are_routed_from_and_to_edges(
     with ManagementClient(mesh[name].url) as management:
         types = [row["owningAddr"] for row in management.query("router.link", ["owningAddr"])]
     assert f"M0{address}" not in types, "message-routed"
+
+
+def test_prefixes_of_an_edge_are_prefixes_at_the_interiors(mesh: dict[str, RouterProcess]) -> None:
+    wait_until(lambda: all(_route_known(mesh[router], "near") for router in "AB"))
+    for router in "AB":
+        with ManagementClient(mesh[router].url) as management:
+            names = {row["name"] for row in management.query("router.address", ["name"])}
+        assert {"Cnear", "Dnear"} <= names
+        assert not {name for name in names if name.startswith(("E", "F"))}
 
 
 def _route_known(router: RouterProcess, prefix: str) -> bool:

@@ -47,14 +47,15 @@ def test_clients_keep_messages_and_bring_them_back(start_router: StartRouter) ->
         assert str(refused).startswith("amqp:precondition-failed: ")
 
 
-def test_a_client_is_a_waypoint(start_router: StartRouter) -> None:
+@pytest.mark.parametrize("second", ["qd.waypoint_1", "qd.waypoint.1"])
+def test_a_client_is_a_waypoint(start_router: StartRouter, second: str) -> None:
     router = start_router(extra=ADDRESSES)
     address = fresh("queue")
     with ExitStack() as stack:
         waypoint, client = (stack.enter_context(Client(router.url)) for _ in range(2))
         receiver = client.receiver(address, 10)
         taking = waypoint.receiver(address, 10, options=[Capability("qd.waypoint")])
-        giving = waypoint.sender(address, options=[Capability("qd.waypoint_1")])
+        giving = waypoint.sender(address, options=[Capability(second)])
         sent = client.sender(address).send("x")
         message = taking.next()
         passed = giving.send(message.body)

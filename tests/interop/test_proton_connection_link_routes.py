@@ -29,6 +29,7 @@ def test_a_container_makes_a_link_route_that_ends_with_it(start_router: StartRou
             made = container.create(KIND, JOBS, name="mine")
             assert not client.query(KIND)  # it is not his
             (seen,) = container.query(KIND)
+            assert client.query("router.address", where="name = 'Cjobs'")  # a prefix
             assert (seen["name"], seen["pattern"], seen["identity"]) == ("mine", "jobs.#", made["identity"])
             with pytest.raises(ManagementError) as refused:
                 container.create(KIND, JOBS, name="other")

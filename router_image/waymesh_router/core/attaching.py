@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 ROUTER_CAPABILITY = "qd.router"
 DATA_CAPABILITY = "qd.router-data"
 FALLBACK_CAPABILITY = "qd.fallback"
-WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint_{number}": number for number in range(1, 10)}}
-"""Capabilities of the links of a waypoint, with its number among the waypoints of the address."""
-EDGE_WAYPOINT_CAPABILITIES = {"qd.waypoint": 1, **{f"qd.waypoint.{number}": number for number in range(1, 10)}}
-"""The same for the links of edge routers."""
+WAYPOINT_CAPABILITIES = {
+    "qd.waypoint": 1,
+    **{f"qd.waypoint{mark}{number}": number for mark in "._" for number in range(1, 10)},
+}
+"""Capabilities of the links of a waypoint, with its number among the waypoints of the address. Routers write a dot."""
 STREAMING_CAPABILITY = "qd.streaming-links"
 COST_PROPERTY = "qd.inter-router-cost"
 VERSION_PROPERTY = "qd.annotations-version"
@@ -179,8 +180,7 @@ class Place:
 def place_of(terminus: Terminus, receiver: bool, edge: bool = False) -> Place:
     """The place that a client requests with capabilities of its source or target. Raises Refusal."""
     asked = {str(capability) for capability in terminus.capabilities or ()}
-    numbers = EDGE_WAYPOINT_CAPABILITIES if edge else WAYPOINT_CAPABILITIES
-    waypoints = {numbers[name] for name in asked if name in numbers}
+    waypoints = {WAYPOINT_CAPABILITIES[name] for name in asked if name in WAYPOINT_CAPABILITIES}
     place = Place(receiver, FALLBACK_CAPABILITY in asked, max(waypoints, default=0), edge)
     if len(waypoints) + place.fallback > 1:
         raise Refusal(PRECONDITION_FAILED, "a link can serve only one waypoint or fallback destination")

@@ -260,12 +260,20 @@ class Core(Handler):
             return
         elif self.context.drain_from and not attaching.for_management(attach):
             self.endpoint_links.refuse_while_draining(conn)
+        elif self._ask_interior(lk, attach):
+            return
         elif self.routed_attaches.pass_on(conn, lk, attach):
             return
         elif attach.unsettled:
             raise Refusal(NOT_IMPLEMENTED, "resuming links is only supported on link-routed addresses")  # Spec: 2.6.13
         elif self.uplink is None or not self.uplink.look_up(lk, attach):
             self.attach_endpoint(lk, attach)
+
+    def _ask_interior(self, lk: RouterLink, attach: Attach) -> bool:
+        """At an edge router: ask for containers elsewhere if its own link routes for an attach have none."""
+        if self.uplink is None or not self.routed_attaches.lack_container(attach):
+            return False
+        return self.uplink.look_up(lk, attach)
 
     def attach_endpoint(self, lk: RouterLink, attach: Attach) -> None:
         """Connect a client's link with its address. Raises Refusal."""
@@ -288,7 +296,8 @@ class Core(Handler):
             return
         try:
             if reply is None:
-                self.attach_endpoint(lk, attach)
+                if not self.routed_attaches.pass_on(lk.connection, lk, attach):
+                    self.attach_endpoint(lk, attach)
             elif reply.reachable and self.uplink is not None and self.uplink.active is not None:
                 self.routed_attaches.forward_to_interior(lk, attach, self.uplink.active)
             else:

@@ -9,7 +9,7 @@ Source: inter-router.md "Address keys", AMQP Mapping "Addresses and Address Form
 from __future__ import annotations
 
 from waymesh_router.core.addresses.patterns import prefix_pattern
-from waymesh_schema.address_match import trimmed_match
+from waymesh_schema.address_match import trimmed_match, words_of
 
 MOBILE = "M"
 LOCAL = "L"
@@ -110,6 +110,16 @@ def key_name(key: str) -> str:
 def link_route_key(direction: str, prefix: str | None, pattern: str | None) -> str:
     """The key of a link route with direction `in` or `out`, which has either a prefix or a pattern."""
     return _PREFIX[direction] + trimmed_match(prefix) if prefix else _PATTERN[direction] + trimmed_match(pattern or "")
+
+
+def connection_route_key(direction: str, pattern: str) -> str:
+    """The key of a link route that belongs to a connection: one for all that begins with some words is a prefix.
+
+    Edge routers announce their prefixes in this form. Source: protocol/edge.md "Link routes".
+    """
+    prefix = pattern[:-2] if pattern.endswith(("/#", ".#")) else ""
+    plain = trimmed_match(prefix) and not any(word in ("*", "#") for word in words_of(prefix))
+    return link_route_key(direction, prefix if plain else None, pattern)
 
 
 def link_route_pattern(key: str) -> str:

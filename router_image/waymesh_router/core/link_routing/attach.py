@@ -83,6 +83,12 @@ class RoutedAttaches:
         self._pass_to(candidates, conn, lk, attach, routing_address, taken)
         return True
 
+    def lack_container(self, attach: Attach) -> bool:
+        """Whether link routes of this router match an attach, but none of them has a connected container."""
+        text = rewriting.route_address(attach)
+        keys = self._addresses.link_routes.match(text, attach.role) if text else None
+        return bool(keys) and not any(True for key in keys or () for _ in self._link_routes.serving(key))
+
     def forward_to_interior(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
         """At an edge router: forward an attach to the interior router, which has the link route. Raises Refusal."""
         taken = no_local.requested_filters(attach)

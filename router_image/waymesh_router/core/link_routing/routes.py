@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.core.addresses.keys import link_route_key
+from waymesh_router.core.addresses.keys import connection_route_key, link_route_key
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.containers.registry import Place, place_of, places_of
 from waymesh_router.core.link_kinds import LINK_BALANCED
@@ -36,7 +36,10 @@ class LinkRoute:
         self.attrs = attrs
         directions = BOTH if attrs["direction"] == "both" else (attrs["direction"],)
         # addresses in the mesh, one for each direction
-        self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
+        if place is None:
+            self.keys = [link_route_key(d, attrs.get("prefix"), attrs.get("pattern")) for d in directions]
+        else:
+            self.keys = [connection_route_key(d, str(attrs["pattern"])) for d in directions]
         self.place = place or place_of(attrs)
         self.links = 0  # number of attached links
         self.adds = str(attrs.get("addExternalPrefix") or "")
