@@ -90,7 +90,7 @@ LINK = operational(
     count("undeliveredCount", "Deliveries that wait to be sent."),
     count("unsettledCount", "Deliveries that wait to be settled."),
     count("deliveryCount", "Deliveries so far."),
-    count("presettledCount", "Pre-settled deliveries so far."),
+    count("presettledCount", "Pre-settled deliveries so far, also those that were dropped on arrival."),
     count("droppedPresettledCount", "Pre-settled deliveries dropped."),
     count("acceptedCount", "Deliveries that ended accepted."),
     count("rejectedCount", "Deliveries that ended rejected."),

@@ -72,7 +72,7 @@ class Counters:
             self.transit += 1
 
     def count_presettled(self, lk: RouterLink) -> None:
-        """Count a forwarded pre-settled delivery on the link on which it arrived."""
+        """Count a pre-settled delivery that begins, even if it is dropped later, on the link on which it arrives."""
         lk.presettled += 1
         if lk.kind == ENDPOINT or lk.kind == ROUTED:
             self.presettled += 1

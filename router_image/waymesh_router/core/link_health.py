@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from waymesh_router.core.link_kinds import CONTROL, ENDPOINT
+from waymesh_router.core.link_kinds import CONTROL, ENDPOINT, ROUTED
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.stalled_links import Late, StalledLinks
 from waymesh_router.core.unsettled import of_client, presettled_at, presettled_on
@@ -69,7 +69,7 @@ class LinkHealth:
     """Examines the connections of a router in turn."""
 
     def __init__(self, core: Connections) -> None:
-        self.total = Delays()  # of all deliveries that clients sent
+        self.total = Delays()  # of all deliveries that clients sent; `stuck`: at each of their links, as in Dispatch
         self.clients = 0  # deliveries of clients without an outcome or consumer, in the last round
         self.blocked = 0  # links without credit for longer than BLOCKED_S, in the last round
         self.stalled = StalledLinks(core.context)
@@ -223,7 +223,7 @@ class LinkHealth:
                 late.setdefault(link.id, Late(link)).add(now - since)
             if now - since > STUCK_S:
                 stuck[link.id] += 1
-                stuck_of_clients += incoming and link.kind == ENDPOINT
+                stuck_of_clients += link.kind in (ENDPOINT, ROUTED)
         for number in {link.id for _, link in (*before.values(), *ages.values())} & self._links.keys():
             self._links[number].stuck = stuck[number]
         self._stuck += stuck_of_clients
@@ -258,4 +258,4 @@ def deliveries_of(link: RouterLink) -> int:
     if link.is_sender:
         return link.delivery_count
     ended = link.accepted + link.rejected + link.released + link.modified
-    return ended + link.presettled + link.dropped_presettled + link.unsettled
+    return ended + link.presettled + link.unsettled

@@ -183,7 +183,6 @@ cdef class Queued:
     cdef public bint gathers
     cdef public bint alone
     cdef public Target target
-    cdef public bint copied
     cdef public bint anew
     cdef public bint credited
     cdef public Py_ssize_t head_size

@@ -298,7 +298,6 @@ class Queued:
         self.gathers = False  # incomplete, and waits for more frames before it goes to another router
         self.alone = False  # waits for the stream link that was opened for its sender
         self.target: Target | None = None  # its remote router then
-        self.copied = False  # a copy by an exchange: the sender has the outcome and the credit already
         self.anew = False  # a copy for another address, which enters the mesh here
         self.credited = False  # the sender's credit was returned although it still waits
         self.head_size = 0  # position of the message-annotations section in `data`

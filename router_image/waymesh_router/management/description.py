@@ -13,8 +13,10 @@ MAX_INDENT = 8
 
 
 def with_bases(kinds: Iterable[EntityType]) -> list[EntityType]:
-    """These types and all their base types, in the order of the schema."""
+    """These types and all their base types, and that of the values of `groups`, in the order of the schema."""
     names = {name for kind in kinds for name in (kind.long_name, *kind.extends)}
+    if ENTITY_TYPES["vhost"].long_name in names:
+        names.add(ENTITY_TYPES["vhostUserGroupSettings"].long_name)
     return [kind for kind in ENTITY_TYPES.values() if kind.long_name in names]
 
 

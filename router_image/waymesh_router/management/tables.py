@@ -282,29 +282,11 @@ def _nodes(view: RouterView) -> EntityAdapter:
 
 
 def _all_nodes(view: RouterView) -> list[NodeView]:
-    """This router and the routers that it knows, sorted by id."""
-    if view.core.uplink is not None:
-        return []  # an edge router knows no other routers
+    """This router and the routers that it knows, sorted by id; as in Dispatch none at edge and standalone routers."""
     if view.routing is None:
-        return [_alone(view.core)]
+        return []
     known: Mapping[str, NodeView] = view.routing.nodes
     return sorted((view.routing.local, *known.values()), key=lambda node: node.id)
-
-
-def _alone(core: CoreView) -> NodeView:
-    return NodeView(
-        id=core.router_id,
-        cost=0,
-        next_hop=None,
-        link_id=None,
-        valid_origins=frozenset(),
-        instance=None,
-        link_state={},
-        last_topo_change=core.started_at,
-        protocol_version=None,
-        mobile_seq=0,
-        index=0,
-    )
 
 
 def _router_link(core: CoreView, router_id: str) -> str | None:

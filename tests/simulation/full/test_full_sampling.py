@@ -103,10 +103,10 @@ def test_delayed_and_stuck_deliveries(budget: int, monkeypatch: pytest.MonkeyPat
     network.run(3.0)
     assert counts(rows(router, "router")[0]) == (4, 0, 0)
     network.run(10.0)
-    assert counts(rows(router, "router")[0]) == (4, 0, 6)
+    assert counts(rows(router, "router")[0]) == (4, 0, 12)
     answer(5)
     network.run(3.0)
-    assert counts(rows(router, "router")[0]) == (4, 5, 1)
+    assert counts(rows(router, "router")[0]) == (4, 5, 2)
     by_link = sorted(counts(row) for row in rows(router, "router.link"))
     assert by_link == [(0, 0, 0), (0, 0, 0), (4, 5, 1), (4, 5, 1)]
     slow.close()

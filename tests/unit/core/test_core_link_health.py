@@ -87,7 +87,7 @@ def test_a_delivery_without_an_outcome_is_stuck_until_it_gets_one() -> None:
     scene.rounds(11)
     assert scene.counts(scene.health.total) == (0, 0, 0), "ten seconds since it was first seen"
     scene.rounds(1)
-    assert scene.counts(scene.health.total) == (0, 0, 1)
+    assert scene.counts(scene.health.total) == (0, 0, 2), "at both links"
     scene.consumer.send(frames.disposition(0))
     scene.rounds(1)
     assert scene.counts(scene.health.total) == (0, 1, 0)

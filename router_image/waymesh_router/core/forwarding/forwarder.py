@@ -92,6 +92,8 @@ class Forwarder:
         """A transfer frame on a link that is not routed."""
         if transfer.first:
             lk.discard = False
+            if lk.transfer_settled:
+                self.counters.count_presettled(lk)
             self.first_frame(lk, transfer)
         elif lk.head is not None:
             self.more_head(lk, transfer)

@@ -108,9 +108,7 @@ class OwnMessages:
         message = payload[: q.head_size] + transit_section(q.annotations) + payload[q.head_size :]
         subscriber = q.address.subscriber
         q.address.to_process += 1
-        if lk.transfer_settled:
-            self.settlement.counters.count_presettled(lk)
-        else:
+        if not lk.transfer_settled:
             self.settlement.counters.count_outcome(lk, ACCEPTED_CODE)
             lk.session.settle(q.did, ACCEPTED)
         lk.return_credit()
@@ -124,9 +122,7 @@ class OwnMessages:
         if not lk.transfer_settled:
             self.settlement.counters.count_outcome(lk, outcome_code(state))
             lk.session.settle(q.did, state)
-        elif state == ACCEPTED:
-            self.settlement.counters.count_presettled(lk)
-        else:
+        elif state != ACCEPTED:
             lk.dropped_presettled += 1
             self.settlement.counters.dropped_presettled += 1
         lk.return_credit()
@@ -142,7 +138,7 @@ class OwnMessages:
             return False
         c: Queued = Queued(lk, annotations)
         c.arrival = self.sender.next_arrival()
-        c.copied = c.credited = True
+        c.credited = True
         c.anew = address is not q.address
         c.address = address
         c.format = q.format

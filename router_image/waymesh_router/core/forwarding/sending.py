@@ -265,8 +265,6 @@ class QueuedSender:
             return
         if q.settled:
             q.link = None
-            if not q.copied:
-                self.settlement.counters.count_presettled(lk)
             if not q.credited:
                 lk.return_credit()
             self.end_sample(q, PRESETTLED)

@@ -67,6 +67,8 @@ class RoutedLinks:
         out: RouterLink = lk.partner  # type: ignore[assignment]
         if transfer.first:
             lk.discard = False
+            if lk.transfer_settled:
+                self.counters.count_presettled(lk)
             self.first_frame(lk, out, transfer)
         elif lk.checks_messages and not goes_on_in_order(lk, transfer):
             lk.permit.message_denied()
@@ -193,7 +195,6 @@ class RoutedLinks:
         out.feeder = None
         if d is None:
             out.presettled += 1
-            self.counters.count_presettled(lk)
         else:
             d.sent = True
             if lk.transfer_settled and lk.transfer_id == d.did and d.link is lk:

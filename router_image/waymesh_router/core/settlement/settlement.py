@@ -64,9 +64,7 @@ class Settlement:
 
     def forwarded_settled(self, lk: RouterLink) -> None:
         """A delivery was sent settled: settle its incoming half too, and return the credit."""
-        if lk.transfer_settled:
-            self.counters.count_presettled(lk)
-        else:
+        if not lk.transfer_settled:
             lk.accepted += 1
             self.counters.accepted += 1
             lk.session.settle(lk.transfer_id, ACCEPTED)
