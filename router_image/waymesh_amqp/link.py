@@ -124,8 +124,10 @@ class Link:
         keep_handles(self)
 
     def bare_answer(self) -> Attach:
-        """An attach without termini, which refuses the link."""
+        """An attach without termini, which refuses the link, with the settle modes that the peer requested."""
         answer = Attach(name=self.name, handle=self.handle, role=not self.is_sender)
+        answer.snd_settle_mode = self.snd_settle_mode
+        answer.rcv_settle_mode = self.rcv_settle_mode
         if self.is_sender:
             answer.initial_delivery_count = 0
         return answer

@@ -89,16 +89,16 @@ def test_the_sender_is_held_as_long_as_what_waits_before_the_aborted_delivery_is
     assert (out.held, lk.session.holds) == (0, 0)
 
 
-def test_deliveries_without_octets_hold_the_sender_too(pair: Pair) -> None:
+def test_short_deliveries_hold_the_sender_too(pair: Pair) -> None:
     """Their records take memory."""
     out, lk = links(pair)
     lk.capacity = 2000
     sent = 0
     while not lk.session.holds and sent < 800:
-        pair.client.send(frames.transfer(sent, b"", settled=True))
+        pair.client.send(frames.transfer(sent, b"x", settled=True))
         sent += 1
-    assert sent == HELD_BYTES // RECORD_BYTES + 1
-    assert out.held == sent * RECORD_BYTES
+    assert sent == HELD_BYTES // (RECORD_BYTES + 1) + 1
+    assert out.held == sent * (RECORD_BYTES + 1)
     opened_window(pair)
     pair.broker.send(frames.credit(1000, incoming_window=1000))
     assert (out.held, lk.session.holds) == (0, 0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from waymesh_amqp.codec_encode import encode
 from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.errors import (
+    DECODE_ERROR,
     INVALID_FIELD,
     NOT_ALLOWED,
     NOT_FOUND,
@@ -68,6 +69,18 @@ EXPIRED_REJECTED: bytes = encode(
 """Outcome of a message that expired before a consumer could take it."""
 POLICY_REJECTED: bytes = encode(rejected(ErrorInfo(UNAUTHORIZED_ACCESS, "message disallowed by local policy")))
 """Outcome of a message that policy does not allow: of another user, or to an address that is not among the targets."""
+UNREADABLE_REJECTED: bytes = encode(
+    rejected(ErrorInfo(DECODE_ERROR, "the sections of the message before its body cannot be read, or are too long"))
+)
+"""Outcome of a message whose annotations or properties are invalid or incomplete."""
+NO_TO_REJECTED: bytes = encode(
+    rejected(ErrorInfo(PRECONDITION_FAILED, "the message has no readable address in its property to"))
+)
+"""Outcome of an anonymous sender's message without an address."""
+EMPTY_REJECTED: bytes = encode(rejected(ErrorInfo(DECODE_ERROR, "the transfer is empty: a message has a body")))
+"""Outcome of an empty transfer on a link route: containers end the link for it."""
+TAG_REJECTED: bytes = encode(rejected(ErrorInfo(INVALID_FIELD, "the delivery-tag has more than 32 octets")))
+"""Outcome of a delivery on a link route that the container could not take. Spec: 2.8.7"""
 COPY = "copy"
 """The distribution-mode of browsers. Spec: 3.5.7"""
 DRAINING = "router is draining"

@@ -295,11 +295,12 @@ def test_compat_12_states_of_modified_arrive_as_the_consumer_set_them() -> None:
 # ---- 14: null termini
 
 
-def test_compat_14_null_terminus_in_the_answer_of_a_container_is_a_refusal() -> None:
-    """The container answers the autolink without a target and says no more: nothing is sent to it."""
+@pytest.mark.parametrize("termini", [(), (Terminus("source"), Terminus("target"))])
+def test_compat_14_null_terminus_in_the_answer_of_a_container_is_a_refusal(termini: tuple[Terminus, ...]) -> None:
+    """The container answers the autolink without a target, or without its address: nothing is sent to it."""
     network = Network()
     router = network.router("A", "autoLink {\naddress: work\ndirection: out\nconnection: broker\n}\n")
-    broker = NullBroker(network)
+    broker = NullBroker(network, *termini)
     broker.connector(router)
     network.start()
     network.run(1.0)
@@ -316,10 +317,14 @@ def test_compat_14_null_terminus_in_the_answer_of_a_container_is_a_refusal() -> 
 
 
 class NullBroker(Broker):
-    """A container that answers attaches with null termini."""
+    """A container that answers attaches with null termini, or with these."""
+
+    def __init__(self, network: Network, *termini: Terminus) -> None:
+        Broker.__init__(self, network)
+        self.termini = termini or (None, None)
 
     def answer(self, party: PartyLink, attach: Any) -> None:
-        party.link.accept(attach, None, None)
+        party.link.accept(attach, *self.termini)
         if not party.link.is_sender:
             party.link.capacity = 100
             party.link.grant()

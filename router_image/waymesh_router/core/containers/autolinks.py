@@ -29,6 +29,7 @@ CREDIT_S = 2.0
 """Time for a container to return the credit of a quiescing link. Messages that it sends later are released."""
 REFUSED_S = 2.0
 """Time for a container that refuses a link to detach it with an error."""
+NO_ADDRESS = "the answer of the container has no address"
 
 
 class AutoLinks:
@@ -199,10 +200,11 @@ class AutoLinks:
         end = self._by_link.get(link.id)
         if end is None:
             return
-        if (answer.source if end.auto.incoming else answer.target) is None:
+        terminus = answer.source if end.auto.incoming else answer.target
+        if terminus is None:
             self._refused[end] = self._context.now + REFUSED_S
             return
-        end.not_granted = end.auto.not_granted(answer)
+        end.not_granted = end.auto.not_granted(answer) if terminus.address else NO_ADDRESS
         if end.not_granted is not None:
             link.detach()
         elif end.auto.quiescing:

@@ -108,13 +108,20 @@ def copied(before: Annotations, to: str, phase: str, router_id: str, stamp: str)
     return _composed(a, stamp)
 
 
+def value_of_section(data: bytes, at: int) -> int:
+    """Position of the value of the section at `at`, whose descriptor is a code or a symbol."""
+    if data[at + 1] == 0x53:
+        return at + _HEADER_BYTES
+    return at + _HEADER_BYTES + data[at + 2] if data[at + 1] == 0xA3 else at + 10
+
+
 def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotations | None) -> Annotations:
     """Parse a whole section.
 
     `trusted`: the routers' pairs come from another router and are used; otherwise they are dropped. `own`: annotations
     of the link; an address in them takes precedence over one in the message. Raises DecodeError.
     """
-    client, count, pairs, end = split_map(data, _HEADER_BYTES if data[1] == 0x53 else 10)
+    client, count, pairs, end = split_map(data, value_of_section(data, 0))
     if end != len(data):
         raise DecodeError("message-annotations with trailing bytes")
     if not trusted:

@@ -20,9 +20,11 @@ from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_router.core.attaching import (
     LINKS_REJECTED,
     MANAGEMENT_REJECTED,
+    NO_TO_REJECTED,
     OUTSIDE_REJECTED,
     POLICY_REJECTED,
     UNAVAILABLE_REJECTED,
+    UNREADABLE_REJECTED,
 )
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
@@ -37,7 +39,7 @@ from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED, SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.model import Address, RouterConnection, RouterLink
-from waymesh_router.core.settlement.outcomes import REJECTED, RELEASED
+from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
@@ -118,7 +120,7 @@ class Forwarder:
         else:
             annotations = self.message_address.annotations_of(lk, transfer)
             if annotations is None:
-                self.settlement.refuse(lk, transfer.more, REJECTED)
+                self.settlement.refuse(lk, transfer.more, UNREADABLE_REJECTED)
                 return
         address: Address | None = lk.address
         if address is None:
@@ -258,7 +260,7 @@ class Forwarder:
         if stand_in is self.message_address.incomplete:
             self.incomplete_head(lk, transfer)
         elif stand_in is self.message_address.unreadable:
-            self.settlement.refuse(lk, transfer.more, REJECTED)
+            self.settlement.refuse(lk, transfer.more, NO_TO_REJECTED)
         elif stand_in is self.message_address.forbidden:
             self.settlement.refuse(lk, transfer.more, MANAGEMENT_REJECTED)
         elif stand_in is self.message_address.denied:
@@ -279,7 +281,7 @@ class Forwarder:
         conn: RouterConnection = lk.connection
         needed: cython.Py_ssize_t = self.sections.needed(transfer)
         if not transfer.more or size > MAX_HEAD_BYTES or needed > MAX_HEAD_BYTES:
-            self.settlement.refuse(lk, transfer.more, REJECTED)
+            self.settlement.refuse(lk, transfer.more, UNREADABLE_REJECTED)
         else:
             lk.head = bytearray(transfer.payload())
             lk.head_due = needed if needed else size * 2
@@ -289,7 +291,7 @@ class Forwarder:
     def check_heads(self, lk: RouterLink, conn: RouterConnection, transfer: IncomingTransfer) -> None:
         """Reject a delivery if too many bytes of incomplete heads are kept with it."""
         if conn.heads > MAX_HEADS_BYTES and conn.role != "inter-router" and not lk.edge:
-            self.settlement.refuse(lk, transfer.more, REJECTED)
+            self.settlement.refuse(lk, transfer.more, UNREADABLE_REJECTED)
 
     def more_head(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """Append to an incomplete head. It is scanned again when its section is complete, or, if the end is unknown,

@@ -10,10 +10,10 @@ from waymesh_amqp.errors import DecodeError
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.reading import list_body, list_count, read_uint, skip
-    from cython.cimports.waymesh_amqp.wire import Octets, read_u32
+    from cython.cimports.waymesh_amqp.wire import Octets, read_u32, to_bytes
 else:
     from waymesh_amqp.reading import list_body, list_count, read_uint, skip
-    from waymesh_amqp.wire import Octets, read_u32
+    from waymesh_amqp.wire import Octets, read_u32, to_bytes
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -23,6 +23,19 @@ DELIVERY_ANNOTATIONS = cython.declare(cython.int, 0x71)
 MESSAGE_ANNOTATIONS = cython.declare(cython.int, 0x72)
 PROPERTIES = cython.declare(cython.int, 0x73)
 SMALL_CODE = cython.declare(cython.int, 0x53)
+SYMBOL = cython.declare(cython.int, 0xA3)
+NAMES: dict[bytes, int] = {
+    b"amqp:header:list": 0x70,
+    b"amqp:delivery-annotations:map": 0x71,
+    b"amqp:message-annotations:map": 0x72,
+    b"amqp:properties:list": 0x73,
+    b"amqp:application-properties:map": 0x74,
+    b"amqp:data:binary": 0x75,
+    b"amqp:amqp-sequence:list": 0x76,
+    b"amqp:amqp-value:*": 0x77,
+    b"amqp:footer:map": 0x78,
+}
+"""Codes of the sections by their symbolic descriptors. Spec: 3.2"""
 LIST8 = cython.declare(cython.int, 0xC0)
 SHORT_HEADER = cython.declare(cython.Py_ssize_t, 5)
 USER_ID = cython.declare(cython.int, 1)
@@ -173,9 +186,21 @@ def section_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cyt
         if end - p < 10:
             return -1
         return b[p + 9]
+    if b[p + 1] == SYMBOL:
+        return symbolic_code(b, p, end)
     return 0
+
+
+def symbolic_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    """Like `section_code`, of a section whose descriptor is a symbol. Spec: 3.2"""
+    after: cython.Py_ssize_t = p + 3 + b[p + 2]
+    if after > end:
+        return -1
+    return NAMES.get(to_bytes(b, p + 3, after), 0)
 
 
 def value_at(b: Octets, p: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Position of the value of the described section at p."""
-    return p + 3 if b[p + 1] == 0x53 else p + 10
+    if b[p + 1] == SMALL_CODE:
+        return p + 3
+    return p + 3 + b[p + 2] if b[p + 1] == SYMBOL else p + 10

@@ -15,7 +15,7 @@ from waymesh_amqp.codec_values import Described, Symbol
 from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.filters import NO_LOCAL_DESCRIPTORS
 from waymesh_amqp.transfer import whole_transfer
-from waymesh_router.core.forwarding.annotations import PREFIX, decoded_pair, section, split_map
+from waymesh_router.core.forwarding.annotations import PREFIX, decoded_pair, section, split_map, value_of_section
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.link_kinds import ROUTED
 
@@ -96,4 +96,4 @@ def _pairs(data: bytes) -> tuple[bytes, int, list[bytes]]:
     """
     if _sections.head == _sections.rest:
         return b"", 0, []
-    return split_map(data, _sections.head + (3 if data[_sections.head + 1] == 0x53 else 10))[:3]
+    return split_map(data, value_of_section(data, _sections.head))[:3]

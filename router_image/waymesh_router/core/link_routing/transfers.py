@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import cython
 
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, UNAUTHORIZED_ACCESS
-from waymesh_router.core.attaching import POLICY_REJECTED
+from waymesh_router.core.attaching import EMPTY_REJECTED, POLICY_REJECTED, TAG_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED
 from waymesh_router.core.link_routing import no_local
 from waymesh_router.core.model import Queued, RouterLink
-from waymesh_router.core.settlement.outcomes import ACCEPTED, REJECTED, RELEASED
+from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
@@ -91,7 +91,11 @@ class RoutedLinks:
     def first_frame(self, lk: RouterLink, out: RouterLink, transfer: IncomingTransfer) -> None:
         """A delivery begins: forward it, or queue it until the receiver can take it."""
         if transfer.tag_bytes > MAX_TAG_BYTES:
-            self.settlement.refuse(lk, transfer.more, REJECTED)
+            self.settlement.refuse(lk, transfer.more, TAG_REJECTED)
+            self.pass_credit(out)
+            return
+        if transfer.start == transfer.end and not transfer.more:
+            self.settlement.refuse(lk, False, EMPTY_REJECTED)
             self.pass_credit(out)
             return
         if lk.checks_messages and lk.permit.denies(lk, transfer.payload(), transfer.more):

@@ -12,7 +12,6 @@ else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE, MODIFIED_CODE, REJECTED_CODE, RELEASED_CODE
 
 ACCEPTED = ACCEPTED_STATE
-REJECTED = b"\x00\x53\x25\x45"
 RELEASED = b"\x00\x53\x26\x45"
 MODIFIED_FAILED = b"\x00\x53\x27\xc0\x02\x01\x41"
 """Outcome of a delivery whose consumer was lost: the consumer may have seen it. Spec: 3.4.5 delivery-failed."""
