@@ -52,7 +52,6 @@ cdef class Connection(OutputBuffer):
     cdef public bint dirty
     cdef bint congested
     cdef list held
-    cdef public int postponed_answers
     cdef public Py_ssize_t unfinished
     cdef public bint express_pending
     cdef TimeOuts times

@@ -114,7 +114,6 @@ class Connection(OutputBuffer):
         self.dirty = False  # is in `handler.dirty`
         self.congested = False  # `backed_up` returned True; `on_writable` is due
         self.held: list[Link] = []  # links that hold other sessions because of unsent output here
-        self.postponed_answers = 0  # links whose detach, end or close must still be answered
         self.express_pending = False  # the `express` session has new frames
         self.times = TimeOuts(now, now + settings.handshake_timeout_s)
         if settings.client:

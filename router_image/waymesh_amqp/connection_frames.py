@@ -54,9 +54,9 @@ def take_close(connection: Connection, performative: Close) -> None:
         return
     connection.flush()
     connection.step(Event.CLOSE_IN)
-    connection.times.deadline = math.inf  # whoever delays the answer also sends it
+    connection.times.deadline = math.inf  # the end of its last links answers
     connection.over_now()
-    if connection.postponed_answers == 0 and not connection.sessions:
+    if not connection.sessions:
         connection.answer_close()
 
 

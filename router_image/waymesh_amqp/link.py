@@ -16,12 +16,10 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.states import (
         ATTACH_RCVD,
         ATTACHED,
-        CLOSE_RCVD,
         DETACH_PIPE,
         DETACH_RCVD,
         DETACH_SENT,
         DETACHED,
-        END_RCVD,
         GONE,
         MAPPED,
     )
@@ -29,19 +27,16 @@ else:
     from waymesh_amqp.states import (
         ATTACH_RCVD,
         ATTACHED,
-        CLOSE_RCVD,
         DETACH_PIPE,
         DETACH_RCVD,
         DETACH_SENT,
         DETACHED,
-        END_RCVD,
         GONE,
         MAPPED,
     )
 
 if TYPE_CHECKING:
     from waymesh_amqp.codec_values import Raw
-    from waymesh_amqp.connection import Connection
     from waymesh_amqp.performatives import Terminus
     from waymesh_amqp.session import Session
 
@@ -173,14 +168,14 @@ class Link:
         self.session.link_over(self, error)
 
     def answer_after(self, other: Link) -> bool:
-        """The peer ended this link: answer after the peer of `other` answers its detach. False if none is expected."""
-        asked = self.connection.state == CLOSE_RCVD or self.session.state == END_RCVD or self.state == DETACH_RCVD
-        if not asked or other.connection.over or other.state not in (DETACH_SENT, DETACH_PIPE):
+        """The peer detached this link: answer after the peer of `other` answers its detach. False if none is expected.
+
+        An end and a close are answered at once.
+        """
+        if self.state != DETACH_RCVD or other.connection.over or other.state not in (DETACH_SENT, DETACH_PIPE):
             return False
         other.awaited_by = self
         self.answer_postponed = True
-        self.session.postponed_answers += 1
-        self.connection.postponed_answers += 1
         return True
 
     def answer_now(self, error: ErrorInfo | None = None, closed: bool = False) -> None:
@@ -188,19 +183,9 @@ class Link:
         if not self.answer_postponed:
             return
         self.answer_postponed = False
-        session: Session = self.session
-        conn: Connection = self.connection
-        session.postponed_answers -= 1
-        conn.postponed_answers -= 1
-        if session.state == MAPPED:
-            if self.state == DETACH_RCVD:
-                self.closed = self.closed or closed
-                self.answer_detach(error)
-        elif conn.state == CLOSE_RCVD:
-            if conn.postponed_answers == 0 and not (conn.done or conn.sessions):
-                conn.answer_close()
-        elif session.state == END_RCVD and session.postponed_answers == 0 and not conn.over:
-            session.answer_end()
+        if self.session.state == MAPPED and self.state == DETACH_RCVD:
+            self.closed = self.closed or closed
+            self.answer_detach(error)
 
     def answer_detach(self, error: ErrorInfo | None = None) -> None:
         """Answer the peer's detach. Spec: 2.6.4."""

@@ -21,7 +21,7 @@ SESSIONS_A_LINK = 16
 
 def lose_session(session: Session) -> None:
     """A session has ended, but not its connection."""
-    session.postponed_answers += 1  # postpones the answer to its end; `end_some` decrements it
+    session.losing = True  # postpones the answer to its end
     session.connection.losing.append(session)
     lose_links(session.connection, [session])
 
@@ -57,11 +57,11 @@ def end_some(connection: Connection, count: int) -> bool:
         if connection.sessions:
             return False
         connection.links_ended()
-        if connection.state == CLOSE_RCVD and connection.postponed_answers == 0 and not connection.done:
+        if connection.state == CLOSE_RCVD and not connection.done:
             connection.answer_close()
         return True
     for session in ended:
-        session.postponed_answers -= 1
-        if session.state == END_RCVD and session.postponed_answers == 0:
+        session.losing = False
+        if session.state == END_RCVD:
             session.answer_end()
     return True

@@ -39,7 +39,7 @@ cdef class Session:
     cdef bint listed
     cdef public int holds
     cdef int holds_out
-    cdef public int postponed_answers
+    cdef public bint losing
     cdef public object error
     cdef list blocked
 

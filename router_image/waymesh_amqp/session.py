@@ -78,7 +78,7 @@ class Session:
         self.listed = False  # is in `connection.flush_sessions`
         self.holds = 0  # number of links that keep our window closed
         self.holds_out = 0  # those of them that are outgoing
-        self.postponed_answers = 0  # links whose detach is not answered yet; plus one while links are in `lost_links`
+        self.losing = False  # its links are in `lost_links`
         self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
 
@@ -129,7 +129,7 @@ class Session:
         self.state = advance(SESSION, self.state, Event.END_IN, self)
         if self.state == END_RCVD:
             self.over(end.error)
-            if self.postponed_answers == 0:
+            if not self.losing:
                 self.answer_end()
 
     def answer_end(self) -> None:

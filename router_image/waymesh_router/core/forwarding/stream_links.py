@@ -2,7 +2,7 @@
 
 A link belongs to a sender link and an address. A client has `OF_CLIENT` of them. Further long messages of all its
 senders share one more link to each router, and delay each other there. While it exists, the client gets no further
-links of its own: so no message leaves it for another one, and overtakes those before. Decision 0061.
+links of its own: so no message leaves it for another one, and overtakes those before. Decision 0060.
 """
 
 from __future__ import annotations
