@@ -18,7 +18,7 @@ from waymesh_router.clients.login_expiry import LoginExpiry
 from waymesh_router.clients.logins import Logins
 from waymesh_router.clients.readiness import Readiness
 from waymesh_router.clients.share import ClientShare
-from waymesh_router.connections.connector_state import ConnectorState, failed_text, status_of
+from waymesh_router.connections.connector_state import ConnectorState, status_of
 from waymesh_router.connections.transports import new_connection, settings_of
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
@@ -47,7 +47,7 @@ from waymesh_router.peers.mechanisms import (
     connector_warnings,
     mechanisms_of,
 )
-from waymesh_router.peers.peer import Peer
+from waymesh_router.peers.peer import Peer, failed_text
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector
@@ -166,9 +166,9 @@ class Router:
 
     def connect_failed(self, connector_name: str, reason: str) -> None:
         """An attempt of a connector failed."""
-        state = self.connectors.get(connector_name)
-        if state is not None:
-            state.failed(reason)
+        if connector_name in self.connectors:
+            self.connectors[connector_name].failed(reason)
+            self._events.connector_failed(connector_name, reason)
 
     def lost(self, conn: Connection, reason: str) -> None:
         """The transport ended."""

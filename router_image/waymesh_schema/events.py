@@ -63,7 +63,8 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.CONNECTION_ERROR: "a connection ends because of an error (`condition`) of one of its sides",
     LogEvent.CONNECTION_REFUSED: "a connection ends before it is open (`reason` or `condition`): by TLS, protocol, "
     "HTTP, a limit, policy, or its peer",
-    LogEvent.CONNECTOR_FAILED: "a connector could not connect; it retries",
+    LogEvent.CONNECTOR_FAILED: "a connector could not connect; it retries. Equal lines follow once a minute, with the "
+    "number of those left out",
     LogEvent.ROUTER_REFUSED: "a router is refused because another one has its `id`; `instance` and `known` are the "
     "start times of both",
     LogEvent.AUTHENTICATION_SUCCEEDED: "a client has logged in as `user` by `mechanism`, other than ANONYMOUS",

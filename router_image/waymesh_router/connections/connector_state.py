@@ -27,12 +27,6 @@ class ConnectorState:
         self.status, self.text = "FAILED", text
 
 
-def failed_text(peer: str, reason: str) -> str:
-    """connectionMsg of a connector whose connection to `peer` (host:port as configured) failed; begins as in Dispatch.
-    """
-    return f"Connection to {peer} failed: {reason}"
-
-
 def status_of(
     name: str, state: ConnectorState | None, connections: Iterable[RouterConnection]
 ) -> tuple[str, str]:

@@ -9,6 +9,8 @@ SHARE = 0.1
 """The delay as a fraction of the peer's downtime so far: after 5 s, the next try comes within 0.5 s."""
 LAST_S = 2.0
 """Maximum delay: a peer that is back has its links within 5 s, even if it refuses one try while it starts."""
+DOUBLINGS = 6
+"""A peer that accepts connections and ends them at once is tried after twice the delay each time, up to LAST_S."""
 STABLE_S = 1.0
 """A connection that lasted this long counts as a success. A peer that refuses the router ends it sooner."""
 
@@ -21,6 +23,7 @@ class Retries:
         self._rng = rng
         self._away_since = now
         self._connected_at = now
+        self._refusals = 0  # connections in a row that did not last
 
     def connected(self, now: float) -> None:
         """The transport is connected."""
@@ -29,9 +32,12 @@ class Retries:
     def lost(self, now: float) -> None:
         """The transport ended."""
         if now - self._connected_at >= STABLE_S:
-            self._away_since = now
+            self._away_since, self._refusals = now, 0
+        else:
+            self._refusals += 1
 
     def delay(self, now: float) -> float:
         """Seconds until the next try."""
-        longest = min(max(FIRST_S, (now - self._away_since) * SHARE), LAST_S)
+        refused_s = FIRST_S * float(1 << min(self._refusals, DOUBLINGS))
+        longest = min(max(refused_s, (now - self._away_since) * SHARE), LAST_S)
         return longest * (0.5 + 0.5 * self._rng())

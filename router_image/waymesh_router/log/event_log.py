@@ -11,6 +11,8 @@ from waymesh_amqp.sasl import SaslServer
 from waymesh_router.core.link_health import LinkHealth, deliveries_of, is_blocked
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Event, Log, about, short
+from waymesh_router.events.repeats import RepeatedLines
+from waymesh_router.peers.peer import failed_text
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class EventLog(TelemetryHooks):
         self._health = health
         self.records = records
         self._opened: set[int] = set()
+        self._failures: dict[str, RepeatedLines] = {}  # by connector that is not connected
         self._attached: set[int] = set()
 
     def started(self, router_id: str, mode: str) -> None:
@@ -57,6 +60,8 @@ class EventLog(TelemetryHooks):
         way = "out" if connection.settings.client else "in"
         self._authenticated(connection)
         self._opened.add(connection.id)
+        if connection.settings.client:
+            self._failures.pop(connection.origin, None)
         self._log(
             MODULE,
             "info",
@@ -102,10 +107,27 @@ class EventLog(TelemetryHooks):
 
         If the peer sent no protocol header, as probes of load balancers do, the line has level debug.
         """
-        kind = LogEvent.CONNECTOR_FAILED if connection.settings.client else LogEvent.CONNECTION_REFUSED
+        if connection.settings.client:
+            self._failed(
+                connection.origin,
+                failed_text(connection.peer.host, f"closed before its open: {reason}"),
+                about(LogEvent.CONNECTOR_FAILED, connection, reason=reason),
+            )
+            return
         level = "info" if connection.octets_in or connection.peer.tls else "debug"
         text = f"[C{connection.id}] closed before its open: {reason}"
-        self._log("SERVER", level, text, about(kind, connection, reason=reason))
+        self._log("SERVER", level, text, about(LogEvent.CONNECTION_REFUSED, connection, reason=reason))
+
+    def connector_failed(self, name: str, text: str) -> None:
+        """An attempt of a connector to connect failed."""
+        self._failed(name, text, Event(LogEvent.CONNECTOR_FAILED, {"connector": name}, {"reason": text}))
+
+    def _failed(self, name: str, text: str, event: Event) -> None:
+        """Write a line about a connector, unless it says again what the one before said."""
+        left_out = self._failures.setdefault(name, RepeatedLines()).left_out(text, self._health.now)
+        if left_out is not None:
+            more = f" ({left_out} more times since the last line)" if left_out else ""
+            self._log("SERVER", "info", f"connector {name}: {text}{more}", event)
 
     def link_attached(self, link: RouterLink) -> None:
         connection: RouterConnection = link.connection

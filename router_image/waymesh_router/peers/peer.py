@@ -23,3 +23,9 @@ class Peer:
     def address(self) -> str:
         """The numeric address, without port and zone."""
         return self.host.rpartition(":")[0].partition("%")[0]
+
+
+def failed_text(peer: str, reason: str) -> str:
+    """connectionMsg of a connector whose connection to `peer` (host:port as configured) failed; begins as in Dispatch.
+    """
+    return f"Connection to {peer} failed: {reason}"

@@ -209,8 +209,6 @@ class SocketHost:
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt of a connector failed; it retries by itself."""
-        event = Event(LogEvent.CONNECTOR_FAILED, {"connector": connector.name}, {"reason": reason})
-        self.log("SERVER", "info", f"connector {connector.name}: {reason}", event)
         self._router.connect_failed(connector.name, reason)
 
     # ---- calls from connections

@@ -42,3 +42,15 @@ def test_delays_begin_anew_after_a_connection_that_lived() -> None:
     retries.connected(110.0)
     retries.lost(111.0)
     assert retries.delay(111.0) <= FIRST_S
+
+
+def test_a_peer_that_accepts_and_ends_each_connection_is_tried_less_and_less() -> None:
+    """It is away for no longer than the last try, so the time it was away does not count."""
+    retries, now, found = Retries(lambda: 0.0, 0.0), 0.0, 0
+    while now < 6.0:
+        now += retries.delay(now)
+        retries.connected(now)
+        retries.lost(now)
+        found += 1
+    assert found <= 12
+    assert retries.delay(now) <= LAST_S

@@ -7,8 +7,8 @@ import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from waymesh_router.connections.connector_state import failed_text
 from waymesh_router.connections.retries import Retries
+from waymesh_router.peers.peer import failed_text
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.tls.endpoints import ConnectorTls
