@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from waymesh_router.core.attaching import Rng
 from waymesh_router.management.agent import Agent
-from waymesh_router.management.closed_vhosts import deny_all, of_operator
+from waymesh_router.management.closed_vhosts import deny_all
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.management.identity import make_identity
 from waymesh_router.policy.settings import alias_names, host_names
 from waymesh_schema.config import ConfigEntry
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.errors import ConfigError, Problem, SchemaError
+from waymesh_schema.operator_names import of_operator
+from waymesh_schema.validate import validate_from_file
 
 _IGNORED = (
     "vhosts are ignored ({}): all clients may use all addresses until the section policy has enableVhostPolicy: yes"
@@ -38,7 +41,7 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
         if not entry.line and entry.type.name not in agent.adapters:
             continue
         try:
-            agent.configure(entry.type.name, entry.attributes)
+            agent.configure(entry.type.name, entry.attributes, check=validate_from_file)
         except (ManagementError, SchemaError) as error:
             name = str(entry.attributes.get("name") or "")
             operators = of_operator(entry.attributes)
@@ -129,6 +132,11 @@ def _is_required(name: str, entry: ConfigEntry) -> bool:
         own = str(entry.attributes["sslProfile"] or "").startswith(f"{name}/")
         return not own and not entry.attributes["tokenProfile"]
     return entry.type.name in ("router", "policy")
+
+
+def random_id(mode: str, rng: Rng) -> str:
+    """The id of a router whose configuration has none."""
+    return f"{mode.capitalize()}_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
 
 
 def names_to_look_up(config: Iterable[ConfigEntry]) -> set[str]:

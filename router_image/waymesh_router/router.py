@@ -9,7 +9,7 @@ from typing import Any
 
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.sasl import SaslClient
-from waymesh_router.boot import configure, names_to_look_up
+from waymesh_router.boot import configure, names_to_look_up, random_id
 from waymesh_router.certificates.own import OwnCertificates
 from waymesh_router.clients.access import ClientAccess, no_policy
 from waymesh_router.clients.admission import Admission
@@ -73,7 +73,7 @@ class Router:
         self.rng, self.version, self.host_names = rng, version, KnownNames()
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
         self.mode: str = self.attrs["mode"]
-        router_id = self.attrs.get("id") or f"Standalone_{''.join(rng.choice('0123456789ABCDEF') for _ in range(12))}"
+        router_id = self.attrs.get("id") or random_id(self.mode, rng)
         self.attrs["id"] = router_id
         self.core = Core(router_id, now, rng, host.log, self.mode == "edge")
         self.sampler = LinkHealth(self.core)

@@ -15,6 +15,7 @@ from .errors import ConfigError, Problem, SchemaError
 from .former_types import counterpart
 from .loglevels import LOG_MODULES
 from .model import EntityType, camel_case
+from .operator_names import of_operator
 from .unused import unused
 from .validate import clamped, examine, renamed, validate_create
 
@@ -196,13 +197,15 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
         raise ConfigError.at(filename, section.line, str(error)) from None
     if not entity.configurable:
         raise ConfigError.at(filename, section.line, f"{section.name}: cannot be in a configuration file")
-    attributes, errors = examine(entity, section.attributes)
+    # What the operator writes is read strictly.
+    notes = None if of_operator(section.attributes) else list[str]()
+    attributes, errors = examine(entity, section.attributes, notes)
     if errors:
         places = [(_line_of(error.attribute, entity, section), error) for error in errors]
         raise ConfigError(*(Problem(filename, line, str(error)) for line, error in places))
     written = section.attributes
     deprecated, beyond = renamed(entity, written), clamped(entity, written, attributes)
-    warnings = (*former, *deprecated, *beyond, *unused(entity, written, attributes))
+    warnings = (*former, *deprecated, *beyond, *unused(entity, written, attributes), *(notes or ()))
     return ConfigEntry(entity, attributes, section.line, filename, warnings)
 
 

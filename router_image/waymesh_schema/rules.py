@@ -30,6 +30,13 @@ def apply_rules(entity: str, values: Values) -> None:
         rule(entity, values)
 
 
+def apply_request_rules(entity: str, values: Values) -> None:
+    """Check the same by the rules for requests, manifests and what the operator writes, which do not apply to files:
+    what breaks them is safe there, and a warning (leniency.py). Raises SchemaError."""
+    for rule in _REQUEST_RULES.get(entity, ()):
+        rule(entity, values)
+
+
 def _one_address(entity: str, values: Values) -> None:
     prefix, pattern = values["prefix"], values["pattern"]
     if prefix and pattern:
@@ -70,15 +77,25 @@ def _link_properties(entity: str, values: Values) -> None:
             raise SchemaError(entity, "linkProperties", f"{key} must fit into 64 bits")
 
 
+def _id_of_mesh(entity: str, values: Values) -> None:
+    if values["id"] is None and values["mode"] != "standalone":
+        raise SchemaError(entity, "id", f"is required in mode {values['mode']}")
+
+
 def _router_id(entity: str, values: Values) -> None:
     identity = values["id"]
     if identity is None:
-        if values["mode"] != "standalone":
-            raise SchemaError(entity, "id", f"is required in mode {values['mode']}")
-    elif not identity or re.search(r"\s", identity) or not identity.isprintable():
+        return
+    if not identity or re.search(r"\s", identity) or not identity.isprintable():
         raise SchemaError(entity, "id", f"AttributeError: must be printable text without blanks, not {identity!r}")
-    elif len(identity.encode()) > MAX_ID_BYTES:
+    if len(identity.encode()) > MAX_ID_BYTES:
         raise SchemaError(entity, "id", f"exceeds the maximum allowed length of {MAX_ID_BYTES} octets")
+
+
+def _mechanism_names(entity: str, values: Values) -> None:
+    """As in Qpid Dispatch, the case of the names does not matter."""
+    if values["saslMechanisms"]:
+        values["saslMechanisms"] = values["saslMechanisms"].upper()
 
 
 def _levels(entity: str, values: Values) -> None:
@@ -271,6 +288,10 @@ def _user_groups(entity: str, values: Values) -> None:
                 raise SchemaError(entity, where, f"user {user!r} is also in group {group_of[user]}")
 
 
+_REQUEST_RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
+    "router": (_id_of_mesh,),
+    "listener": (_secret_passwords,),
+}
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router": (_router_id,),
     "log": (_levels, _rotation),
@@ -278,6 +299,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
     "listener": (
+        _mechanism_names,
         http_site,
         _open_container_id,
         _open_properties,
@@ -288,7 +310,6 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         http_peers,
         rates.rates,
         rates.rate_of_clients,
-        _secret_passwords,
         token_rules.listener,
         _users_file,
         _sasl_plugin,
@@ -299,7 +320,7 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _profiles_by_host,
     ),
     "sslProfile": (_what_trust_needs, _ciphers_that_act),
-    "connector": (_connector_port, _no_credentials, _open_container_id, _durable_names, _components),
+    "connector": (_mechanism_names, _connector_port, _no_credentials, _open_container_id, _durable_names, _components),
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),

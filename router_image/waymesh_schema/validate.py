@@ -10,8 +10,9 @@ from typing import Any
 from .convert import convert
 from .entities import ENTITY_TYPES, entity_type
 from .errors import SchemaError
+from .leniency import read_safely, without_effect_in_group
 from .model import Attribute, EntityType, camel_case
-from .rules import apply_rules
+from .rules import apply_request_rules, apply_rules
 
 ONLY_FROM_FILE = (
     "is only taken from the configuration file, or over a listener with managementFiles: yes, because it names a file "
@@ -33,8 +34,22 @@ def validate_create(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, A
     return values
 
 
-def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any], list[SchemaError]]:
-    """What `validate_create` returns, and all errors; the values are complete if there are none."""
+def validate_from_file(entity: EntityType, attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """What `validate_create` returns, for the attributes of an entity of a file, which were examined with `notes`."""
+    values, errors = examine(entity, attrs, [])
+    if errors:
+        raise errors[0]
+    return values
+
+
+def examine(
+    entity: EntityType, attrs: Mapping[str, Any], notes: list[str] | None = None
+) -> tuple[dict[str, Any], list[SchemaError]]:
+    """What `validate_create` returns, and all errors; the values are complete if there are none.
+
+    `notes`: for an entity of a configuration file; gets the warnings about settings that are read safely instead of
+    being refused (leniency.py). None: nothing is accepted that a request may not say.
+    """
     errors: list[SchemaError] = []
     given = _present(entity, attrs, errors)
     if entity.name == "vhost" and "hostname" not in given and "name" in given:
@@ -45,8 +60,7 @@ def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any
             if attribute.name in given:
                 if not attribute.create:
                     raise SchemaError(entity.name, attribute.name, "is read-only")
-                value = _convert(entity, attribute, given[attribute.name])
-                _refuse_unsupported(entity, attribute, value)
+                value = _convert(entity, attribute, given[attribute.name], notes)
                 values[attribute.name] = attribute.default if attribute.without_effect else value
             elif attribute.create and attribute.name != "type":
                 if attribute.required:
@@ -54,9 +68,14 @@ def examine(entity: EntityType, attrs: Mapping[str, Any]) -> tuple[dict[str, Any
                 values[attribute.name] = copy.copy(attribute.default)
         except SchemaError as error:
             errors.append(error)
+    if notes is not None and not errors:
+        notes += read_safely(entity.name, values, given.keys())
+    errors += _unsupported(entity, values)
     if not errors:
         try:
             apply_rules(entity.name, values)
+            if notes is None:
+                apply_request_rules(entity.name, values)
         except SchemaError as error:
             errors.append(error)
     return values, errors
@@ -110,17 +129,21 @@ def validate_update(
         attribute = entity.attributes[name]
         if attribute.update:
             values[name] = copy.copy(attribute.default) if value is None else _convert(entity, attribute, value)
-            _refuse_unsupported(entity, attribute, values[name])
         elif name not in current or current[name] != value:
             raise SchemaError(entity.name, name, "cannot be updated")
+    for error in _unsupported(entity, values):
+        raise error
     apply_rules(entity.name, {**_defaults(entity), **current, **values})
     return values
 
 
-def _refuse_unsupported(entity: EntityType, attribute: Attribute, value: Any) -> None:
-    """Refuse an unsupported setting instead of ignoring it."""
-    if attribute.only_default and value != attribute.default and value != "":
-        raise SchemaError(entity.name, attribute.name, attribute.only_default)
+def _unsupported(entity: EntityType, values: Mapping[str, Any]) -> list[SchemaError]:
+    """An error for each unsupported setting: it is not ignored."""
+    return [
+        SchemaError(entity.name, name, attribute.only_default)
+        for name, attribute in entity.attributes.items()
+        if attribute.only_default and name in values and values[name] not in (attribute.default, "")
+    ]
 
 
 def _present(
@@ -158,19 +181,22 @@ def _check_type(entity: EntityType, value: Any) -> None:
         raise SchemaError(entity.name, "type", f"is {value!r}, but the entity is a {entity.name}")
 
 
-def _convert(entity: EntityType, attribute: Attribute, value: Any) -> Any:
+def _convert(entity: EntityType, attribute: Attribute, value: Any, notes: list[str] | None = None) -> Any:
     try:
         converted = convert(attribute, value)
     except ValueError as error:
         raise SchemaError(entity.name, attribute.name, str(error)) from None
     if entity.name == "vhost" and attribute.name == "groups":
-        return {name: _user_group(name, settings) for name, settings in converted.items()}
+        return {name: _user_group(name, settings, notes) for name, settings in converted.items()}
     return converted
 
 
-def _user_group(name: str, settings: Any) -> dict[str, Any]:
+def _user_group(name: str, settings: Any, notes: list[str] | None) -> dict[str, Any]:
     if not isinstance(settings, Mapping):
         raise SchemaError("vhost", f"groups.{name}", "must be a map of settings")
+    if notes is not None:
+        settings, ignored = without_effect_in_group(name, settings)
+        notes += ignored
     try:
         values = validate_create(_USER_GROUP, settings)
     except SchemaError as error:

@@ -13,7 +13,7 @@ from waymesh_amqp.message import Message
 from waymesh_router.management import description
 from waymesh_router.management.adapters import Attributes, EntityAdapter
 from waymesh_router.management.changes import Changed
-from waymesh_router.management.closed_vhosts import deny_all, of_operator
+from waymesh_router.management.closed_vhosts import deny_all
 from waymesh_router.management.errors import (
     BAD_REQUEST,
     CREATED,
@@ -37,6 +37,7 @@ from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_req
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.errors import SchemaError
+from waymesh_schema.operator_names import of_operator
 from waymesh_schema.validate import refuse_host_values, renamed, validate_create, validate_update
 
 Log = Callable[[str, str], None]
@@ -168,14 +169,13 @@ class Agent:
             return self._failure(request, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
 
     def configure(
-        self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True, connection: str | None = None
-    ) -> str:
+        self, type_name: str, attributes: Mapping[str, Any], host_values: bool = True, connection: str | None = None,
+        check: Callable[[EntityType, Mapping[str, Any]], dict[str, Any]] = validate_create,
+    ) -> str:  # fmt: skip
         """Check and create an entity, from the configuration or a CREATE request; returns its identity.
 
         `host_values`: attributes may name files and environment variables of the router's machine. `connection`: value
-        of `connectionId`, for types that have it.
-        If ManagementError or SchemaError is raised, nothing has changed.
-        """
+        of `connectionId`. `check`: validates the attributes. If an error is raised, nothing has changed."""
         kind = entity_type(type_name)
         adapter = self._adapter(kind)
         if kind.refused:
@@ -184,7 +184,7 @@ class Agent:
             raise not_implemented(f"{kind.name}: this router has no entities of this type")
         if attributes.get("identity") is not None:
             raise bad_request("'identity' is assigned by the router and cannot be set")
-        values = validate_create(kind, {name: value for name, value in attributes.items() if name != "identity"})
+        values = check(kind, {name: value for name, value in attributes.items() if name != "identity"})
         if not host_values:
             refuse_host_values(kind, values)
         if "connectionId" in kind.attributes:

@@ -15,15 +15,6 @@ from waymesh_schema.errors import SchemaError
 if TYPE_CHECKING:
     from waymesh_router.management.agent import Agent
 
-OPERATOR_PREFIX = "k8s/"
-"""Prefix of the names of entities that the operator configured."""
-
-
-def of_operator(attributes: Mapping[str, Any]) -> bool:
-    """Whether the attributes belong to an entity that the operator configured."""
-    return str(attributes.get("name") or "").startswith(OPERATOR_PREFIX)
-
-
 def deny_all(agent: Agent, attributes: Mapping[str, Any]) -> str | None:
     """Create a vhost without groups, for the host name and the aliases in the attributes that no other vhost uses.
 

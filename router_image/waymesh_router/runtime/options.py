@@ -20,11 +20,14 @@ Usage: waymesh-router [options]
                        {DEFAULT_CONFIG}; repeatable: several files are read in
                        order as one configuration
   -I, --include PATH   accepted for compatibility and ignored
+  -T, --test-hooks     accepted for compatibility, with a warning: there are no test hooks
   -d, --daemon         run in the background
   -P, --pidfile PATH   write the process id to this file when the router listens
   -U, --user NAME      switch to this user when the router listens
       --check          check the configuration and the files that it refers to, and report all errors,
                        without starting a router; exit code 0 if there are none
+      --strict         with --check: also exit with 1 if there are warnings, such as about settings that
+                       have no effect or are read differently, for safety
       --dump           print the configuration of the running router at --url, as a configuration file
                        (*.json)
       --drain          drain the running router at --url, so that its clients move to other routers, and
@@ -36,10 +39,10 @@ Usage: waymesh-router [options]
   -h, --help           print this help and exit
 """
 
-_SHORT = "c:I:dP:U:vh"
+_SHORT = "c:I:dP:U:vhT"
 _LONG = (
-    "config=", "include=", "daemon", "pidfile=", "user=", "check", "dump", "drain", "timeout=", "url=", "version",
-    "help",
+    "config=", "include=", "daemon", "pidfile=", "user=", "check", "strict", "dump", "drain", "timeout=", "url=",
+    "test-hooks", "version", "help",
 )  # fmt: skip
 
 
@@ -49,6 +52,7 @@ _USED_BY = {
     ("-d", "--daemon"): ("",),
     ("-P", "--pidfile"): ("",),
     ("-U", "--user"): ("",),
+    ("--strict",): ("--check",),
     ("--timeout",): ("--drain",),
     ("--url",): ("--drain", "--dump"),
 }
@@ -68,10 +72,12 @@ class Options:
     pidfile: str | None = None
     user: str | None = None
     check: bool = False
+    strict: bool = False
     dump: bool = False
     drain: bool = False
     timeout_s: int | None = None
     url: str = DEFAULT_URL
+    test_hooks: bool = False
     version: bool = False
     help: bool = False
 
@@ -102,10 +108,12 @@ def parse_options(argv: Sequence[str]) -> Options:
         pidfile=text("P", "pidfile"),
         user=text("U", "user"),
         check=is_set("check"),
+        strict=is_set("strict"),
         dump=is_set("dump"),
         drain=is_set("drain"),
         timeout_s=_seconds(text("timeout")),
         url=text("url") or DEFAULT_URL,
+        test_hooks=is_set("T", "test-hooks"),
         version=is_set("v", "version"),
         help=is_set("h", "help"),
     )

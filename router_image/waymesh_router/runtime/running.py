@@ -33,6 +33,7 @@ from waymesh_schema.config import ConfigEntry, read_config
 from waymesh_schema.events import LogEvent
 from waymesh_schema.telemetry import ORDERLY_STOP
 
+NO_TEST_HOOKS = "--test-hooks has no effect: there are no test hooks"
 WATCH_S = 3.0
 """Interval at which files of certificates and users are checked for changes."""
 GC_THRESHOLDS = (5000, 1 << 30, 1 << 30)
@@ -56,6 +57,8 @@ def run(options: Options) -> int:
     daemon = Daemon() if options.daemon else None
     prepare_descriptors()
     running = Running(entries)
+    if options.test_hooks:
+        running.log.write("SERVER", "warning", NO_TEST_HOOKS)
     running.watch_signals()  # before it listens: another process may send a signal as soon as it does
     running.start()
     pidfile.write()

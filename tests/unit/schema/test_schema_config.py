@@ -188,7 +188,6 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("listener {\n  http: maybe\n}", "t.conf:2: listener http: must be yes or no"),
         ("listener {\n  role: x\n}", "t.conf:2: listener role: must be one of normal, inter-router, route-container"),
         ("listener {\n  host: {\n  a: b\n }\n}", "t.conf:2: listener host: must be a string, not {'a': 'b'}"),
-        ("router {\n  mode: interior\n}", "t.conf:1: router id: is required in mode interior"),
         ("log {\n enable: info\n}", "t.conf:1: log module: is required"),
         ("address {\n prefix: a\n pattern: b\n}", "t.conf:3: router.config.address pattern: prefix and pattern excl"),
         ("address {\n}", "t.conf:1: router.config.address prefix: one of prefix and pattern is required"),

@@ -25,36 +25,51 @@ from waymesh_schema.config import read_config
 from waymesh_schema.table_router import STANDARD_OUTPUTS
 
 
-def check(filenames: Sequence[str]) -> int:
+def check(filenames: Sequence[str], strict: bool = False) -> int:
     """Check configuration files, TLS files and user files; returns the exit code: 1 if a listener or connector would
-    stay closed, else 0.
+    stay closed, else 0. `strict`: 1 if there is any warning.
 
     It does not listen, connect or write files. Raises the same errors as a start. Prints to stderr what a start would
     log as warning or error.
     """
     found = read_config(*filenames)
     entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
-    host: Any = CheckHost()  # has only the methods that a start calls
+    warnings = Warnings()
+    host: Any = CheckHost(warnings.add)  # has only the methods that a start calls
     router = Router(entries, host, 0.0, random.Random())
     host.users.configure(router.attrs)
     hint = users_hint(router.attrs)
     for text in [*problems, *([hint] if hint else [])]:
-        _warn(text)
+        warnings.add(text)
     router.start()
-    if problems:
+    if problems or (strict and warnings.count):
         return 1
     sys.stdout.write(f"{', '.join(filenames)}: the configuration is correct\n")
     return 0
 
 
+class Warnings:
+    """Prints warnings and counts them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, text: str) -> None:
+        """Print a warning or an error."""
+        self.count += 1
+        sys.stderr.write(f"waymesh-router: {text}\n")
+
+
 class CheckHost:
     """A host that checks the arguments of requests without carrying them out."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        """`warn` is called with what a start would log as warning or error."""
+        self._warn = warn
         self._log = Log(lambda: datetime.now(UTC), CheckedOutput)
         self._profiles = Profiles(lambda level, text, event=None: None)
         self.tokens = CheckTokens()
-        self.users = UserFiles(lambda level, text, event=None: _warn(text))
+        self.users = UserFiles(lambda level, text, event=None: warn(text))
         self.auth_services = CheckAuthServices(self._profiles)
 
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
@@ -97,7 +112,7 @@ class CheckHost:
     def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         """Print warnings and errors."""
         if level in SERIOUS:
-            _warn(text)
+            self._warn(text)
 
     def logs(self, module: str, level: str) -> bool:
         """Whether the level is at least warning."""
@@ -163,7 +178,3 @@ class CheckAuthServices:
         """Check port and sslProfile. Raises HostError."""
         service_address(attrs)
         self._profiles.of_client(f"authServicePlugin {attrs['name']}", attrs)
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"waymesh-router: {text}\n")

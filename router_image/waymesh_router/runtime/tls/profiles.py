@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 from waymesh_router.events.event import ModuleLog
-from waymesh_router.management.closed_vhosts import OPERATOR_PREFIX
 from waymesh_router.management.identity import make_identity
 from waymesh_router.peers.certificate import Validity
 from waymesh_router.peers.mechanisms import profiles_used
@@ -16,6 +15,7 @@ from waymesh_router.runtime.tls.contexts import TlsProfile
 from waymesh_router.runtime.tls.endpoints import ConnectorTls, ListenerTls
 from waymesh_router.runtime.tls.identity import check_uid_format
 from waymesh_schema.config import ConfigEntry
+from waymesh_schema.operator_names import OPERATOR_PREFIX
 
 NEED_TLS = ("requireSsl", "requireEncryption", "peerNames", "recheckPeers", "trustedCertsFile")
 """Attributes of a listener that need an sslProfile."""

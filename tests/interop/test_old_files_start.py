@@ -1,0 +1,103 @@
+"""Files of Qpid Dispatch start; what is read differently keeps out whom it kept out: with clients of a live router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import proton
+import pytest
+
+from tests.kit.clients import Client
+from tests.kit.fixtures import StartRouter
+from tests.kit.outcomes import DEADLINE_S
+from tests.kit.ports import free_port
+from tests.kit.process import RouterProcess, section
+from tests.kit.waiting import wait_until
+from waymesh_client.errors import ManagementError
+from waymesh_client.management import ManagementClient
+
+pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+
+
+OfFile = Callable[[str, int], RouterProcess]
+
+
+@pytest.fixture
+def of_file(tmp_path: Path) -> Iterator[OfFile]:
+    """Start a router of a whole file, which listens on a port."""
+    routers: list[RouterProcess] = []
+
+    def start(text: str, port: int) -> RouterProcess:
+        routers.append(RouterProcess(tmp_path, "A", text, [port]))
+        return routers[-1].start()
+
+    yield start
+    for router in routers:
+        router.stop()
+
+
+def logged(router: RouterProcess, text: str) -> None:
+    """Wait until the router has logged the text."""
+    wait_until(lambda: text in router.log, DEADLINE_S, f"the line {text!r}")
+
+
+def listening(start: StartRouter, extra: str = "", **attributes: object) -> tuple[RouterProcess, str]:
+    """A router of a file with one more listener, and the URL of that."""
+    port = free_port()
+    router = start("A", extra + section("listener", name="old", host="127.0.0.1", port=port, **attributes))
+    return router, f"amqp://127.0.0.1:{port}"
+
+
+def test_tenants_whose_annotations_should_not_be_stripped(start_router: StartRouter) -> None:
+    """`x-opt-qd.to` of a client would be a way out of its space."""
+    router, url = listening(start_router, multiTenant=True, stripAnnotations="no")
+    logged(router, "stripAnnotations: in is used instead of no")
+    with Client(url, virtual_host="a.example") as tenant, Client(router.url) as other:
+        outside, inside = other.receiver("x", 1), other.receiver("a.example/x", 1)
+        message = proton.Message(body="1", annotations={proton.symbol("x-opt-qd.to"): "x"})
+        tenant.sender("x").send(message)
+        assert inside.next().body == "1"
+        assert outside.arrived.empty()
+
+
+def test_plain_without_tls_is_not_offered(start_router: StartRouter) -> None:
+    router, url = listening(start_router, saslMechanisms="plain", authenticatePeer=True)
+    logged(router, "PLAIN is not offered without TLS, unless allowInsecurePlain: yes")
+    logins: list[dict[str, Any]] = [{"allowed_mechs": "ANONYMOUS"}, {"user": "u", "password": "p"}]
+    for login in logins:
+        with Client(url, wait=False, **login) as client:
+            assert client.wait_ended()
+            assert not client.opened.is_set()
+
+
+def test_mechanisms_of_cyrus_beside_others(start_router: StartRouter) -> None:
+    _, url = listening(start_router, saslMechanisms="DIGEST-MD5 anonymous")
+    with Client(url, allowed_mechs="ANONYMOUS") as client:
+        client.sender("x")
+    with Client(url, wait=False, user="u", password="p", allowed_mechs="DIGEST-MD5") as client:
+        assert client.wait_ended()
+
+
+def test_settings_that_are_warnings_in_files_are_errors_in_requests(start_router: StartRouter) -> None:
+    router = start_router("A")
+    port = str(free_port())
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"multiTenant": True, "stripAnnotations": "no"}, "clients could leave the space of their vhost"),
+        ({"saslMechanisms": "PLAIN"}, "PLAIN needs an sslProfile, or allowInsecurePlain: yes"),
+        ({"saslMechanisms": "DIGEST-MD5 ANONYMOUS"}, "saslMechanisms: DIGEST-MD5: supported are"),
+    ]
+    with ManagementClient(router.url) as management:
+        for attributes, reason in refused:
+            with pytest.raises(ManagementError, match=reason):
+                management.create("listener", {"host": "127.0.0.1", "port": port, **attributes}, name="l")
+
+
+def test_a_router_of_a_mesh_without_an_id_gets_a_random_one(of_file: OfFile) -> None:
+    port = free_port()
+    router = of_file(section("router", mode="interior") + section("listener", host="127.0.0.1", port=port), port)
+    logged(router, "A.conf:1: router id: is not set in mode interior: a random one is used")
+    with ManagementClient(router.url) as management:
+        (row,) = management.query("router")
+    assert row["id"].startswith("Interior_")
