@@ -231,10 +231,17 @@ LISTENER = configuration(
     setting(
         "multiTenant",
         BOOLEAN,
-        "Each vhost has its own address space: the address x of a client is VHOST/x in the mesh. The vhost is "
-        "policyVhost, else the host name in the client's open. Requires role normal, stripAnnotations in or both and "
+        "Each vhost has its own address space: the address x of a client is VHOST/x in the mesh. The vhost is the one "
+        "with the name or alias policyVhost, else with the host name in the client's open; if there is none, this name "
+        "stands for it. Requires role normal, stripAnnotations in or both and "
         "no routeAddress, with http also metrics: no. With management: read, tenants may read their own entities; "
         "otherwise they may not send management requests.",
+        default=False,
+    ),
+    setting(
+        "aliasSpaces",
+        BOOLEAN,
+        "With multiTenant: each alias of a vhost has an address space of its own. An extension of Waymesh.",
         default=False,
     ),
     setting(

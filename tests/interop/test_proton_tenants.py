@@ -213,9 +213,42 @@ def test_management_shows_the_tenant_and_is_not_for_tenants_without_the_right(te
             management.create("listener", {"port": "0", "multiTenant": True, "management": "write"}, name="refused")
     refused = client.sender("$management", wait=False).wait_detached()
     assert str(refused).startswith("amqp:unauthorized-access")
-    for address in ("_local/x", "_topo/0/B/x", "_topo/all/all/x"):
+    for address in ("_local/qdhello", "_topo/0/B/x", "_topo/all/all/x"):
         assert str(client.receiver(address, wait=False).wait_detached()).startswith("amqp:not-allowed")
         assert client.sender(None).send(proton.Message(address=address, body="x")).outcome() == "rejected"
+
+
+def test_local_addresses_are_those_of_the_tenant(tenants: Tenants) -> None:
+    receivers = [tenants.client(vhost).receiver("_local/x", 5) for vhost in VHOSTS]
+    sent = tenants.client("a.example").sender("_local/x").send("m")
+    received = receivers[0].next()
+    received.accept()
+    assert (received.body, sent.outcome()) == ("m", "accepted")
+    receivers[0].close()
+    assert receivers[1].arrived.empty()
+    outside = tenants.at(tenants.mesh["A"]).receiver("_local/a.example/x", 1)
+    tenants.client("a.example").sender(None).send(proton.Message(address="/_local/x", body="n"))
+    assert {outside.next().body} == {"n"}
+
+
+def test_aliases_of_a_vhost_share_its_space_and_others_do_not(tmp_path: Path) -> None:
+    """Names that a pattern or the default vhost covers may be those of different tenants."""
+    guarded = Guarded(tmp_path, multiTenant=True)
+    try:
+        everybody = {**EVERYTHING, "users": "alice, bob"}
+        vhost = {"hostname": "a.example", "aliases": "a.alias", "groups": {"people": everybody}}
+        guarded.set(vhost, {"hostname": "*.more", "groups": {"people": everybody}}, defaultVhost="a.example",
+                    enableVhostNamePatterns=True)
+        names = ("a.example", "a.alias", "x.more", "y.more", "of.default")
+        receivers = {name: guarded.client("bob", virtual_host=name).receiver("x", 9) for name in names}
+        for name in names[1:]:
+            guarded.client("alice", virtual_host=name).sender("x").send(name)
+        seen = {name: receivers[name].next().body for name in ("x.more", "y.more", "of.default")}
+        assert seen == {name: name for name in seen}
+        shared = [receivers[name] for name in ("a.example", "a.alias")]
+        wait_until(lambda: sum(r.arrived.qsize() for r in shared) == 1, 30.0, "the message in the space of the vhost")
+    finally:
+        guarded.stop()
 
 
 def test_policy_keeps_users_in_their_vhost_and_names_addresses_as_clients_do(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
+from waymesh_amqp.errors import DecodeError
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.performatives import ErrorInfo
 from waymesh_amqp.relayed import RelayedServerExchange
@@ -21,6 +21,7 @@ from waymesh_router.clients.dry_run import DryRunPermit
 from waymesh_router.clients.edge_groups import EdgeGroups, of_edge_mode
 from waymesh_router.clients.group_rights import GroupRights
 from waymesh_router.clients.link_requests import forms_of, link_request, of_other_router
+from waymesh_router.clients.tenant_spaces import TenantSpaces
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.section_order import SectionOrder
@@ -36,7 +37,6 @@ from waymesh_router.policy.links import ANONYMOUS, DYNAMIC, RECEIVER, SENDER, Li
 from waymesh_router.policy.settings import Policy
 from waymesh_schema.events import LogEvent
 from waymesh_schema.rates import parse_rate
-from waymesh_schema.tenant_names import unfit
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -78,13 +78,14 @@ class ClientAccess:
         self._core = core
         self._refusals = core.refusals
         self._listeners = listeners
+        self._spaces = TenantSpaces(enforcement, self._refusals, listeners, log)
         self._edges = EdgeGroups(enforcement, self._refusals, listeners, log)
         self._log = log
 
     def opened(self, conn: RouterConnection) -> None:
         """Handle a peer's open before it is answered: close the connection of a client that is not allowed."""
         if conn.multi_tenant:
-            self._enter_space(conn)
+            self._spaces.enter(conn)
         if conn.over or conn.remote is None or conn.role == INTER_ROUTER:
             return
         user = conn.user or ANONYMOUS_USER
@@ -97,19 +98,6 @@ class ClientAccess:
         else:
             hostname = conn.policy_vhost or named_by_client(conn.remote.hostname or "")
             self._decide(conn, user, hostname, conn.groups)
-
-    def _enter_space(self, conn: RouterConnection) -> None:
-        """Assign a client the address space of its vhost; close its connection if the vhost cannot have one."""
-        name = conn.policy_vhost or (conn.remote.hostname if conn.remote is not None else "") or ""
-        reason = unfit(name)
-        if reason is None:
-            conn.tenant = name
-            return
-        text = f"[C{conn.id}] DENY connection: host={conn.peer.address} vhost={_short(name)}: {reason}"
-        self._log("info", text, _denied(conn, "connection", reason))
-        self._refusals.report("connection", conn.peer.host, NOT_ALLOWED, reason, conn)
-        conn.settings.properties[FAILED] = True
-        conn.close_with(ErrorInfo(NOT_ALLOWED, f"no address space: {reason}"))
 
     def _decide(self, conn: RouterConnection, user: str, hostname: str, groups: tuple[str, ...]) -> None:
         request = Request(

@@ -11,26 +11,45 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED
-from waymesh_router.core.addresses.keys import MANAGEMENT, OF_EDGES, bare_address, is_pattern, of_routers
+from waymesh_router.core.addresses.keys import (
+    LOCAL,
+    MANAGEMENT,
+    OF_EDGES,
+    UPLINK_KEY,
+    bare_address,
+    is_pattern,
+    of_routers,
+)
+from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import TEMPORARY_NODE, Refusal
 from waymesh_router.core.link_routing.rewriting import DYNAMIC_ADDRESS
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach, Terminus
 
+_LOCAL = "_local/"
 OUTSIDE = "is not an address of the vhost's address space"
 
 
 def in_space(tenant: str, text: str, sends: bool, manages: bool = False) -> str | None:
     """The address in the mesh for a client's address; None if the client may not use it.
 
-    Of the addresses reserved for routers, a tenant may only send to unguessable reply addresses and, if it `manages`,
-    to the management agent of its router, which shows each tenant only its own objects.
+    `_local/x` is an address of the space at this router. Of the other addresses reserved for routers, a tenant may only
+    send to unguessable reply addresses and, if it `manages`, to the management agent of its router, which shows each
+    tenant only its own objects.
     """
     bare = bare_address(text)
     if not of_routers(bare):
         return f"{tenant}/{bare}"
+    if bare.startswith(_LOCAL) and _is_free(bare.removeprefix(_LOCAL)):
+        return f"{_LOCAL}{tenant}/{bare.removeprefix(_LOCAL)}"
     return bare if sends and (is_temporary(bare) or (manages and bare == MANAGEMENT)) else None
+
+
+def _is_free(local: str) -> bool:
+    """Whether the rest of a local address is none of an agent or of the routers' protocol."""
+    key = LOCAL + local
+    return bool(local) and MANAGEMENT not in local and key not in RESERVED and not key.startswith(UPLINK_KEY)
 
 
 def reply_in_space(tenant: str, text: Any) -> str | None:
@@ -80,9 +99,11 @@ def as_written(tenant: str, terminus: Terminus | None) -> Terminus | None:
     if not tenant or terminus is None or terminus.kind not in ("source", "target"):
         return terminus
     head = tenant + "/"
-    shown = terminus
+    local, shown = _LOCAL + head, terminus
     if isinstance(terminus.address, str) and terminus.address.startswith(head):
         shown = replace(shown, address=terminus.address.removeprefix(head))
+    elif isinstance(terminus.address, str) and terminus.address.startswith(local):
+        shown = replace(shown, address=_LOCAL + terminus.address.removeprefix(local))
     made = (terminus.dynamic_node_properties or {}).get(DYNAMIC_ADDRESS)
     if isinstance(made, str) and made.startswith(head):
         properties = {**(terminus.dynamic_node_properties or {}), DYNAMIC_ADDRESS: made.removeprefix(head)}

@@ -21,9 +21,15 @@ REJECTED, RELEASED = 0x25, 0x26
 FORMS_OUTSIDE = [
     "$management",
     "/$management",
-    "_local/x",
-    "amqp:/_local/x",
-    "amqp://other/_local/x",
+    "_local/",
+    "_local/$management",
+    "amqp:/_local/$management",
+    "amqp://other/_local/a/$management",
+    "_local/$_management_internal",
+    "_local/$displayname",
+    "_local/qdhello",
+    "_local/qdrouter.ma",
+    "_local/_edge",
     "_topo/0/R/x",
     "amqp:/_topo/0/R/$management",
     "_topo/0/R/M0b/x",
@@ -101,6 +107,26 @@ def route(hub: Hub, prefix: str, **attrs: Any) -> Container:
 
 
 # ---- addresses
+@pytest.mark.parametrize("text", ["_local/x", "/_local/x", "amqp:/_local/x", "amqp://other/_local/x"])
+@pytest.mark.parametrize("receiver", [True, False])
+def test_local_addresses_are_those_of_the_tenant(hub: Hub, receiver: bool, text: str) -> None:
+    answers = tenant(hub).send((frames.attach_receiver if receiver else frames.attach_sender)(address=text))
+    assert list(core_of(hub).addresses) == ["La/x"]
+    assert told(answers) == "_local/x", "the client does not see the space"
+
+
+@pytest.mark.parametrize("text", ["_local/b/x", "_local/../b/x", "_local/_topo/0/R/x", "_local/_local/x"])
+def test_local_addresses_do_not_lead_out_of_the_space(hub: Hub, text: str) -> None:
+    other, outside = tenant(hub, "b"), ordinary(hub)
+    other.send(frames.attach_receiver(address="_local/x"), frames.credit(9))
+    for handle, address in enumerate(["_local/b/x", "x", "_local/x"]):
+        outside.send(frames.attach_receiver(f"l{handle}", handle, address=address), frames.credit(9, handle))
+    sender = tenant(hub)
+    sender.send(frames.attach_sender(address=None))
+    sender.send(frames.transfer(0, encode_message(Message(to=text, body="x"))))
+    assert (arrived(other), arrived(outside)) == (0, 0)
+
+
 @pytest.mark.parametrize(("text", "rest"), FORMS_INSIDE.items())
 @pytest.mark.parametrize("receiver", [True, False])
 def test_links_join_the_address_of_the_tenant(hub: Hub, receiver: bool, text: str, rest: str) -> None:
