@@ -17,6 +17,7 @@ cdef class Handler:
     cpdef on_attach(self, Link link, performative)
     cpdef on_detach(self, Link link, error)
     cpdef on_transfer(self, Link link, IncomingTransfer transfer)
+    cpdef on_oversized(self, Link link, IncomingTransfer transfer)
     cpdef on_abort(self, Link link)
     cpdef on_outcome(self, Delivery delivery, bint settled, bytes state)
     cpdef on_sender_outcome(self, Delivery delivery, bint settled, bytes state)

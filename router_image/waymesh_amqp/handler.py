@@ -11,6 +11,8 @@ if cython.compiled:
 else:
     from waymesh_amqp.states import OPEN_RCVD
 
+from waymesh_amqp.errors import MESSAGE_SIZE_EXCEEDED
+
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
@@ -67,6 +69,10 @@ class Handler:
 
         The delivery's id and settled flag are `link.transfer_id` and `link.transfer_settled`.
         """
+
+    def on_oversized(self, link: Link, transfer: IncomingTransfer) -> None:
+        """By this frame, a message exceeds `link.max_message_size`. `on_transfer` gets its later frames only."""
+        link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
 
     def on_abort(self, link: Link) -> None:
         """The peer aborted the delivery in progress on the link. Spec: 2.7.5."""

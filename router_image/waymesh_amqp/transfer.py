@@ -12,7 +12,6 @@ import cython
 
 from waymesh_amqp.errors import (
     INVALID_FIELD,
-    MESSAGE_SIZE_EXCEEDED,
     NO_TRANSACTIONS,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
@@ -341,12 +340,12 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
     link.mid_delivery = transfer.more
     if link.max_message_size:
         link.transfer_bytes += end - transfer.start
-        if link.transfer_bytes > link.max_message_size:
+        # Whether the message exceeds the maximum by this frame:
+        if 0 < link.transfer_bytes - link.max_message_size <= end - transfer.start:
             if not link.counts_sizes:
-                link.detach(MESSAGE_SIZE_EXCEEDED, f"messages over {link.max_message_size} octets are refused")
+                session.handler.on_oversized(link, transfer)
                 return
-            if link.transfer_bytes - (end - transfer.start) <= link.max_message_size:  # exceeded by this frame
-                link.oversized += 1
+            link.oversized += 1
     session.handler.on_transfer(link, transfer)
 
 

@@ -160,7 +160,7 @@ def test_properties_behind_a_body_of_several_frames_end_the_link(guarded: Guarde
 
 
 @pytest.mark.parametrize("vhost_policy", [False, True])
-def test_a_message_over_max_message_size_ends_the_link(guarded: Guarded, vhost_policy: bool) -> None:
+def test_a_message_over_max_message_size_ends_the_connection(guarded: Guarded, vhost_policy: bool) -> None:
     limit = 40000
     guarded.set(vhost(EVERYTHING, maxMessageSize=limit), maxMessageSize=limit + 5 * vhost_policy,
                 enableVhostPolicy=vhost_policy)  # fmt: skip
@@ -172,10 +172,11 @@ def test_a_message_over_max_message_size_ends_the_link(guarded: Guarded, vhost_p
     sent = sender.send(message_of(limit - around))
     receiver.next().accept()
     assert sent.outcome() == "accepted"
-    sender.send(message_of(limit - around + 1))
-    assert str(sender.wait_detached()).startswith("amqp:link:message-size-exceeded")
+    other = guarded.client()
+    other.sender("a").send(message_of(limit - around + 1))
+    assert str(other.wait_ended()).startswith(f"amqp:connection:forced: a message is larger than {limit} octets")
     assert receiver.arrived.empty()
-    client.sender("a").send(message_of(1))
+    sender.send(message_of(1))
     assert receiver.next().body == b"x"
     assert guarded.router.call(lambda: guarded.enforcement.counts.total_denials) == guarded.metric("size") == 1
     if vhost_policy:
@@ -320,8 +321,8 @@ def test_max_message_size_holds_on_routed_links(routed: Guarded) -> None:
     receiver = client.receiver("q.a", 10)
     sender = client.sender("q.a")
     assert client.call(lambda: sender.link.remote_max_message_size) == 20000
-    sender.send(message_of(50000))
-    assert str(sender.wait_detached()).startswith("amqp:link:message-size-exceeded")
-    client.sender("q.a", name="2").send("small")
+    sender.send("small")
     assert receiver.next().body == "small"
+    sender.send(message_of(50000))
+    assert str(client.wait_ended()).startswith("amqp:connection:forced")
     assert routed.denials() == Denials(message_sizes=1)

@@ -192,7 +192,7 @@ class _ConnectionAccess:
             )
         if lk.counts_sizes or (has_rules and enforcement.dry_run(client)):
             # The permit checks each message and counts those that would be denied.
-            lk.permit = DryRunPermit(permit.denies, self._would_deny, lambda: permit.ended(lk))
+            lk.permit = DryRunPermit(permit, self._would_deny)
             lk.checks_messages = sends
             return
         lk.permit, lk.checks_user, lk.checks_targets = permit, permit.checks_user, permit.checks_targets
@@ -348,9 +348,10 @@ class _LinkPermit:
     def message_denied(self) -> None:
         self._enforcement.message_denied(self._client)
 
+    def message_too_large(self) -> None:
+        self._enforcement.message_too_large(self._client)
+
     def ended(self, lk: RouterLink) -> None:
-        if lk.max_message_size and not lk.counts_sizes and lk.transfer_bytes > lk.max_message_size:
-            self._enforcement.message_too_large(self._client)
         if self._client.group is not None or self._client.given is not None:
             self._enforcement.detached(self._client, not self._sender)
 

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from waymesh_router.core.access import Permit
     from waymesh_router.core.model import RouterLink
-
-Judge = Callable[["RouterLink", bytes, bool], bool]
-"""Arguments: link, payload of the first frame of a delivery, whether more frames follow. Result: whether policy denies
-the message."""
 
 
 class DryRunPermit:
@@ -18,11 +15,11 @@ class DryRunPermit:
 
     user_ids: frozenset[bytes] = frozenset()
 
-    def __init__(self, judge: Judge, would_deny: Callable[[str, bool], None], ended: Callable[[], None]) -> None:
-        """`would_deny` counts a denial; it is called with a description, and whether to log it."""
-        self._judge = judge
+    def __init__(self, permit: Permit, would_deny: Callable[[str, bool], None]) -> None:
+        """`permit`: the one that would apply without the dry run. `would_deny` counts a denial; it is called with a
+        description, and whether to log it."""
+        self._permit = permit
         self._would_deny = would_deny
-        self._ended = ended
         self._oversized = 0
         self._logged: set[str] = set()
 
@@ -32,16 +29,20 @@ class DryRunPermit:
     def denies(self, lk: RouterLink, payload: bytes, more: bool) -> bool:
         """Count a denial, but never deny the message."""
         self._count_oversized(lk)
-        if self._judge(lk, payload, more):
+        if self._permit.denies(lk, payload, more):
             self._count("message: its address or user-id is not allowed")
         return False
 
     def message_denied(self) -> None:
         """Nothing to count: no message is denied."""
 
+    def message_too_large(self) -> None:
+        """Of a maximum that is set where there is no dry run."""
+        self._permit.message_too_large()
+
     def ended(self, lk: RouterLink) -> None:
         self._count_oversized(lk)
-        self._ended()
+        self._permit.ended(lk)
 
     def _count_oversized(self, lk: RouterLink) -> None:
         for _ in range(lk.oversized - self._oversized):

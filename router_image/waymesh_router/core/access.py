@@ -105,5 +105,8 @@ class Permit(Protocol):
     def message_denied(self) -> None:
         """A message was refused."""
 
+    def message_too_large(self) -> None:
+        """A message exceeded the maximum size."""
+
     def ended(self, lk: RouterLink) -> None:
         """The link has ended."""

@@ -11,6 +11,7 @@ from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.errors import (
     DECODE_ERROR,
     INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -81,6 +82,10 @@ EMPTY_REJECTED: bytes = encode(rejected(ErrorInfo(DECODE_ERROR, "the transfer is
 """Outcome of an empty transfer on a link route: containers end the link for it."""
 TAG_REJECTED: bytes = encode(rejected(ErrorInfo(INVALID_FIELD, "the delivery-tag has more than 32 octets")))
 """Outcome of a delivery on a link route that the container could not take. Spec: 2.8.7"""
+TOO_LARGE_REJECTED: bytes = encode(
+    rejected(ErrorInfo(MESSAGE_SIZE_EXCEEDED, "the message is larger than the policy of the router allows"))
+)
+"""Outcome of a message of an edge router over maxMessageSize."""
 COPY = "copy"
 """The distribution-mode of browsers. Spec: 3.5.7"""
 DRAINING = "router is draining"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED
+from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_IMPLEMENTED
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.states import ATTACH_RCVD, ATTACHED
 from waymesh_router.core import attaching, tenants
@@ -347,6 +347,17 @@ class Core(Handler):
             self.routed_links.on_transfer(lk, transfer)
         else:
             self.forwarder.on_transfer(lk, transfer)
+
+    def on_oversized(self, link: Link, transfer: IncomingTransfer) -> None:
+        """A client is disconnected, as in Qpid Dispatch. An edge router also sends messages of its other clients."""
+        lk: RouterLink = link  # type: ignore[assignment]
+        conn: RouterConnection = lk.connection
+        if lk.permit is not None:
+            lk.permit.message_too_large()
+        if conn.edge_router is None:
+            conn.fail(CONNECTION_FORCED, f"a message is larger than {lk.max_message_size} octets, the policy's maximum")
+        else:
+            self.interruptions.refuse_oversized(lk, transfer)
 
     def on_abort(self, link: Link) -> None:
         lk: RouterLink = link  # type: ignore[assignment]

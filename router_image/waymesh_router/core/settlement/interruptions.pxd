@@ -1,6 +1,7 @@
 cimport cython
 from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.session cimport Session
+from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.gathering cimport Gathering
@@ -24,6 +25,7 @@ cdef class Interruptions:
     cdef dict ending
     cdef Gathering gathering
     cdef on_abort(self, RouterLink lk)
+    cdef refuse_oversized(self, RouterLink lk, IncomingTransfer transfer)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)
     cdef drop_stream(self, RouterLink lk)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from waymesh_router.core.attaching import TOO_LARGE_REJECTED
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
@@ -31,6 +32,7 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery, DeliveryRing
     from waymesh_amqp.session import Session
+    from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 
@@ -68,6 +70,22 @@ class Interruptions:
         if lk.partner is None:
             lk.return_credit()
         else:
+            self.routed.pass_credit(lk.partner)
+
+    def refuse_oversized(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """Reject a delivery that is too large by this frame; its consumers see that it is aborted."""
+        if transfer.first:
+            lk.discard = False
+        elif lk.discard:  # it was refused already
+            if not transfer.more:
+                lk.discard = False
+                if lk.partner is None:
+                    lk.return_credit()
+            return
+        else:
+            self.drop_arriving(lk)
+        self.settlement.refuse(lk, transfer.more, TOO_LARGE_REJECTED)
+        if lk.partner is not None:
             self.routed.pass_credit(lk.partner)
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
