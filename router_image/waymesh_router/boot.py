@@ -73,7 +73,8 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     policy = _policy(config)
     if policy is None:
         return []
-    hostnames = [str(entry.attributes["hostname"]) for entry in config if entry.type.name == "vhost"]
+    vhosts = [entry.attributes for entry in config if entry.type.name == "vhost"]
+    hostnames = [str(vhost["hostname"]) or "for clients without host name" for vhost in vhosts]
     if not policy["enableVhostPolicy"]:
         bound = [entry.attributes for entry in config if entry.type.name == "listener"]
         listeners = [_name(attributes) for attributes in bound if attributes["policyVhost"]]

@@ -268,11 +268,6 @@ def _frame_size(entity: str, values: Values) -> None:
         raise SchemaError(entity, "maxFrameSize", f"must be at least 512, or 0, not {values['maxFrameSize']}")
 
 
-def _vhost_names(entity: str, values: Values) -> None:
-    if not values["hostname"]:
-        raise SchemaError(entity, "hostname", "must not be empty")
-
-
 def _user_groups(entity: str, values: Values) -> None:
     """A user is in one group at most; the group $default is for users without one."""
     groups, unknown = values["groups"], values["allowUnknownUser"]
@@ -324,6 +319,6 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),
-    "vhost": (_vhost_names, _user_groups, rates.rates, rates.rates_of_users),
+    "vhost": (_user_groups, rates.rates, rates.rates_of_users),
     "vhostUserGroupSettings": (_source_or_pattern, _frame_size, rates.rates),
 }

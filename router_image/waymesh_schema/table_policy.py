@@ -97,7 +97,14 @@ POLICY = configuration(
 VHOST = configuration(
     "vhost",
     "Policy of one virtual host: who may connect, and what each group of users may do.",
-    setting("hostname", STRING, "Host name in the client's open.", required=True, unique=True, deprecated_name="id"),
+    setting(
+        "hostname",
+        STRING,
+        "Host name in the client's open; empty: for clients that send none.",
+        required=True,
+        unique=True,
+        deprecated_name="id",
+    ),
     setting("aliases", STRING, "Further host names with the same policy, separated by commas or blanks.", update=True),
     setting("maxConnections", INTEGER, "Maximum number of connections.", default=65535, minimum=0, update=True),
     setting(
@@ -301,6 +308,7 @@ _DENIALS = (
 VHOST_STATS = operational(
     "vhostStats",
     "Connections of one vhost, and refusals by its policy.",
+    reported("id", STRING, "Name of the vhost, as in Qpid Dispatch."),
     reported("hostname", STRING, "Name of the vhost."),
     count("connectionsApproved", "Connections accepted."),
     count("connectionsDenied", "Connections refused."),

@@ -13,7 +13,7 @@ from tests.kit.clients import Client
 from tests.kit.fixtures import StartRouter
 from tests.kit.outcomes import DEADLINE_S
 from tests.kit.ports import free_port
-from tests.kit.process import RouterProcess, section
+from tests.kit.process import RouterProcess, accepts, section
 from tests.kit.waiting import wait_until
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
@@ -47,6 +47,7 @@ def listening(start: StartRouter, extra: str = "", **attributes: object) -> tupl
     """A router of a file with one more listener, and the URL of that."""
     port = free_port()
     router = start("A", extra + section("listener", name="old", host="127.0.0.1", port=port, **attributes))
+    wait_until(lambda: accepts("127.0.0.1", port), DEADLINE_S, "the listener")
     return router, f"amqp://127.0.0.1:{port}"
 
 
@@ -101,3 +102,23 @@ def test_a_router_of_a_mesh_without_an_id_gets_a_random_one(of_file: OfFile) -> 
     with ManagementClient(router.url) as management:
         (row,) = management.query("router")
     assert row["id"].startswith("Interior_")
+
+
+def test_a_vhost_with_an_empty_host_name(of_file: OfFile) -> None:
+    """It is for clients that send none; with an empty defaultVhost, others stay out."""
+    port = free_port()
+    text = section("router", mode="standalone") + section("listener", host="127.0.0.1", port=port)
+    text += section("policy", enableVhostPolicy=True, defaultVhost="")
+    group = '{"$default": {"remoteHosts": "*", "sources": "*", "targets": "*", "allowDynamicSource": true}}'
+    for name in ("", "127.0.0.1"):  # the latter for management
+        text += section("vhost", hostname=name, allowUnknownUser=True, groups=group)
+    router = of_file(text, port)
+    with Client(router.url, virtual_host="") as client:
+        receiver = client.receiver("x", 1)
+        client.sender("x").send("m")
+        assert receiver.next().body == "m"
+        with Client(router.url, virtual_host="other", wait=False) as other:
+            assert str(other.wait_ended()).startswith("amqp:unauthorized-access")
+        with ManagementClient(router.url) as management:
+            rows = {row["id"]: row["connectionsCurrent"] for row in management.query("vhostStats")}
+        assert rows == {"": 1, "127.0.0.1": 1}

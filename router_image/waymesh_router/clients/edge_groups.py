@@ -59,7 +59,7 @@ class EdgeGroups:
         """
         strict = bool(self._listeners.get(conn.origin, {}).get("strictEdges"))
         policy = self._enforcement.policy
-        vhost = vhost_of(policy, hostname) if policy.enabled else None
+        vhost = vhost_of(policy, hostname) if policy.enabled and hostname else None
         if vhost is not None and (user in vhost.group_of or (strict and group_of(vhost, user) is not None)):
             return True
         who = f"edge router {short(conn.remote.container_id if conn.remote else '')}, user {short(user)}"

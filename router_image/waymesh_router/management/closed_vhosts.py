@@ -23,6 +23,8 @@ def deny_all(agent: Agent, attributes: Mapping[str, Any]) -> str | None:
     """
     names = [str(attributes.get("hostname") or ""), *alias_names(str(attributes.get("aliases") or ""))]
     for at, name in enumerate(names):
+        if not name:
+            continue
         try:
             identity = agent.configure("vhost", {"name": attributes.get("name"), "hostname": name})
         except (ManagementError, SchemaError):

@@ -148,6 +148,7 @@ def _group_rows(policy: Enforcement) -> list[_GroupRow]:
 def _vhost_stats(view: RouterView) -> EntityAdapter:
     columns: dict[str, Column] = {
         "identity": lambda row, _now: f"vhostStats/{row.name}",
+        "id": lambda row, _now: row.name,
         "hostname": lambda row, _now: row.name,
         "connectionsApproved": lambda row, _now: row.counts.connections_approved,
         "connectionsDenied": lambda row, _now: row.counts.connections_denied,

@@ -64,11 +64,14 @@ def named_by_client(hostname: str) -> str:
 
 
 def vhost_of(policy: Policy, hostname: str) -> Vhost | None:
-    """The vhost with this name or alias, else one whose pattern matches (if enabled), else the default vhost."""
+    """The vhost with this name or alias, else one whose pattern matches (if enabled), else the default vhost.
+
+    Without a host name: the vhost with the empty name first. An empty defaultVhost is none, not this one.
+    """
     vhost = policy.vhosts.get(hostname)
     if vhost is None and policy.patterns is not None and (pattern := policy.patterns.match(hostname)) is not None:
         vhost = policy.vhosts[pattern]
-    return policy.vhosts.get(policy.default_vhost) if vhost is None else vhost
+    return policy.vhosts.get(policy.default_vhost) if vhost is None and policy.default_vhost else vhost
 
 
 def group_of(vhost: Vhost, user: str, groups: tuple[str, ...] = ()) -> Group | None:

@@ -65,7 +65,7 @@ class VhostTable:
             raise SettingsError(
                 f"vhost {vhost.hostname}: {name!r} is already a name of {self._by_name[name].hostname}"
             )
-        if self._patterns is not None:
+        if self._patterns is not None and name:
             try:
                 self._patterns.add(name, name)
             except KeyError:
@@ -75,7 +75,7 @@ class VhostTable:
     def _give_back(self, names: Iterable[str]) -> None:
         for name in names:
             del self._by_name[name]
-            if self._patterns is not None:
+            if self._patterns is not None and name:
                 self._patterns.remove(name)
 
 

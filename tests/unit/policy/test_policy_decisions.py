@@ -63,6 +63,15 @@ def test_without_vhost_policy_only_the_limit_of_the_router_applies() -> None:
     assert condition(decide(policy, "u", "10.0.0.1", "x", OpenConnections(2))) == LIMIT_EXCEEDED
 
 
+@pytest.mark.parametrize("patterns", [False, True])
+def test_a_vhost_with_an_empty_host_name_is_for_clients_without_one(patterns: bool) -> None:
+    nameless = {"hostname": "", "groups": {"g": {**ALL, "users": "ann"}}}
+    policy = policy_of(nameless, defaultVhost="", enableVhostNamePatterns=patterns)
+    assert group_name(decide(policy, "ann", "10.0.0.1", "")) == "g"
+    assert condition(decide(policy, "bob", "10.0.0.1", "")) == UNAUTHORIZED
+    assert condition(decide(policy, "ann", "10.0.0.1", "other")) == UNAUTHORIZED, "an empty defaultVhost is none"
+
+
 def test_example_2_of_the_book_limits_each_user_on_any_vhost() -> None:
     policy = policy_of(
         {"hostname": "$default", "maxConnectionsPerUser": 10, "allowUnknownUser": True, "groups": {"$default": ALL}},
@@ -149,7 +158,6 @@ def test_host_names_are_patterns_only_if_enabled() -> None:
         ([{"hostname": "v", "groups": {"g": {"users": "*"}}}], "groups.g.users: [*] is only for the group [$]default"),
         ([{"hostname": "v", "groups": {"$default": {"users": "*"}}}], "with allowUnknownUser: yes"),
         ([{"hostname": "v", "groups": {"g": {"maxFrameSize": 511}}}], "at least 512"),
-        ([{"hostname": ""}], "vhost hostname: must not be empty"),
     ],
 )
 def test_settings_that_cannot_be_enforced_are_refused(vhosts: list[dict[str, Any]], text: str) -> None:
