@@ -19,7 +19,8 @@ SSL_PROFILE = configuration(
     setting(
         "protocols",
         STRING,
-        "Versions, separated by blanks: TLSv1 TLSv1.1 TLSv1.2 TLSv1.3. Default: TLSv1.2 TLSv1.3.",
+        "Versions, separated by blanks: TLSv1 TLSv1.1 TLSv1.2 TLSv1.3. Default: TLSv1.2 TLSv1.3. none: every "
+        "handshake is refused.",
         update=True,
     ),
     setting(

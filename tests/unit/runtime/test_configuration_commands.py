@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+import ssl
 from pathlib import Path
 from typing import Any
 
+import proton
 import pytest
 
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
+from waymesh_client.management import ManagementClient
 from waymesh_router.peers import mechanisms
 from waymesh_router.runtime.main import main
 from waymesh_schema.config import ConfigEntry, parse_json
@@ -217,31 +220,65 @@ def test_compat_26_a_cyrus_configuration_is_named(tmp_path: Path, capsys: pytest
 def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.issue("server", {"CN": "localhost"}, ("localhost",))
-    good, *bad = [free_port() for _ in range(4)]
+    good, bad = free_port(), free_port()
     text = section("listener", name="good", host="127.0.0.1", port=good)
-    wrong: list[Mapping[str, Any]] = [{"caCertFile": "/nowhere/ca"}, {"uidFormat": "zz"}, {"protocols": "SSLv23"}]
-    for number, (port, attributes) in enumerate(zip(bad, wrong)):
-        name = f"p{number}"
-        text += section("sslProfile", name=name, certFile=pair.cert, privateKeyFile=pair.key, **attributes)
-        text += section("listener", name=f"l{number}", host="127.0.0.1", port=port, sslProfile=name)
+    files = {"certFile": pair.cert, "privateKeyFile": pair.key}
+    text += section("sslProfile", name="p0", caCertFile="/nowhere/ca", **files)
+    text += section("listener", name="l0", host="127.0.0.1", port=bad, sslProfile="p0")
     text += section("connector", name="c", host="127.0.0.1", port=good, sslProfile="p0")
     router = RouterProcess(tmp_path, "A", text, [good])
     router.start()
     try:
         with Client(router.url) as client:
             client.receiver("q")
-        for port in bad:
-            with socket.socket() as probe:
-                assert probe.connect_ex(("127.0.0.1", port)) != 0
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", bad)) != 0
         errors = [line.partition("SERVER (error) ")[2] for line in router.log.splitlines() if "SERVER (error)" in line]
     finally:
         assert router.stop() == 0
     assert errors == [
         "SSL CA configuration failed: sslProfile p0: caCertFile: /nowhere/ca: No such file or directory",
-        "sslProfile p1: uidFormat: 'zz': allowed codes are csloun125, each once",
-        "sslProfile p2: protocols: SSLv23 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",
-        *(f"listener l{n}: stays closed, because sslProfile p{n} cannot be used" for n in range(3)),
+        "listener l0: stays closed, because sslProfile p0 cannot be used",
         "connector c: stays closed, because sslProfile p0 cannot be used",
+    ]
+
+
+def test_compat_23_unknown_protocols_and_uid_formats(tmp_path: Path) -> None:
+    """The listener of the first refuses every handshake; at that of the second, the whole subject is the user."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", {"CN": "localhost"}, ("localhost",))
+    worker = authority.issue("worker", {"O": "Example", "CN": "worker"})
+    good, unknown, whole = (free_port() for _ in range(3))
+    files = {"certFile": pair.cert, "privateKeyFile": pair.key, "caCertFile": authority.cert}
+    text = section("listener", name="good", host="127.0.0.1", port=good)
+    text += section("sslProfile", name="p", protocols="SSLv23 TLSv1.2", **files)
+    text += section("sslProfile", name="q", uidFormat="zz", **files)
+    tls = {"host": "127.0.0.1", "requireSsl": True, "saslMechanisms": "EXTERNAL"}
+    text += section("listener", name="l", port=unknown, sslProfile="p", **tls)
+    text += section("listener", name="m", port=whole, sslProfile="q", **tls)
+    router = RouterProcess(tmp_path, "A", text, [good, unknown, whole])
+    router.start()
+    try:
+        context = ssl.create_default_context(cafile=str(authority.cert))
+        context.load_cert_chain(worker.cert, worker.key)
+        with socket.create_connection(("127.0.0.1", unknown)) as raw, pytest.raises(OSError):
+            context.wrap_socket(raw, server_hostname="localhost")
+        with socket.create_connection(("127.0.0.1", unknown)) as raw, contextlib.suppress(ConnectionError):
+            raw.sendall(b"AMQP\x03\x01\x00\x00")  # without TLS
+            assert raw.recv(8)[:4] != b"AMQP"
+        domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
+        domain.set_credentials(str(worker.cert), str(worker.key), None)
+        domain.set_trusted_ca_db(str(authority.cert))
+        domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER)
+        with Client(f"amqps://localhost:{whole}", ssl_domain=domain), ManagementClient(router.url) as management:
+            users = {row["user"] for row in management.query("connection")}
+    finally:
+        assert router.stop() == 0
+    assert "O=Example,CN=worker" in users
+    errors = [line.partition("SERVER (error) ")[2] for line in router.log.splitlines() if "SERVER (error)" in line]
+    assert errors[:2] == [
+        "sslProfile p: protocols: SSLv23 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; every handshake is refused",
+        "sslProfile q: uidFormat: 'zz': allowed codes are csloun125, each once; the whole subject is the user name",
     ]
 
 

@@ -34,6 +34,8 @@ PROTOCOLS = {
 }
 NO_TRUST = "SSL CA configuration failed"
 """Begins the line about a profile whose authorities cannot be read, as in Dispatch."""
+NO_PROTOCOL = "none"
+"""Value of `protocols` with which every handshake fails."""
 _EXCLUDED = {ssl.TLSVersion.TLSv1_1: ssl.OP_NO_TLSv1_1, ssl.TLSVersion.TLSv1_2: ssl.OP_NO_TLSv1_2}
 
 
@@ -191,11 +193,10 @@ class TlsProfile:
         if not text:
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             return
-        try:
-            versions = sorted(PROTOCOLS[word] for word in str(text).split())
-        except KeyError as error:
-            known = " ".join(PROTOCOLS)
-            raise ProfileError(f"sslProfile {self.name}: protocols: {error.args[0]} is not one of {known}") from None
+        if text == NO_PROTOCOL:
+            context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2
+            return
+        versions = versions_of(self.name, str(text))
         context.minimum_version = versions[0]
         context.maximum_version = versions[-1]
         for version, excluded in _EXCLUDED.items():  # `ssl` only accepts a range of versions
@@ -262,6 +263,15 @@ class TlsProfile:
             raise ProfileError(
                 f"{NO_TRUST}: sslProfile {self.name}: {attribute} {path}: {error.reason or error}"
             ) from None
+
+
+def versions_of(profile: str, protocols: str) -> list[ssl.TLSVersion]:
+    """The versions in `protocols` of a profile, the oldest first. Raises ProfileError for an unknown one."""
+    try:
+        return sorted(PROTOCOLS[word] for word in protocols.split())
+    except KeyError as error:
+        known = " ".join(PROTOCOLS)
+        raise ProfileError(f"sslProfile {profile}: protocols: {error.args[0]} is not one of {known}") from None
 
 
 def key_password(profile: str, attrs: Mapping[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -11,11 +12,11 @@ from waymesh_router.management.identity import make_identity
 from waymesh_router.peers.certificate import Validity
 from waymesh_router.peers.mechanisms import profiles_used
 from waymesh_router.runtime.errors import HostError, ProfileError
-from waymesh_router.runtime.tls.contexts import TlsProfile
+from waymesh_router.runtime.tls.contexts import NO_PROTOCOL, TlsProfile, versions_of
 from waymesh_router.runtime.tls.endpoints import ConnectorTls, ListenerTls
 from waymesh_router.runtime.tls.identity import check_uid_format
 from waymesh_schema.config import ConfigEntry
-from waymesh_schema.operator_names import OPERATOR_PREFIX
+from waymesh_schema.operator_names import of_operator
 
 NEED_TLS = ("requireSsl", "requireEncryption", "peerNames", "recheckPeers", "trustedCertsFile")
 """Attributes of a listener that need an sslProfile."""
@@ -104,14 +105,16 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
     """The configuration without profiles whose trust settings are unusable, and without the listeners and connectors
     that use them; and the reason for each omitted entity.
 
-    As in Qpid Dispatch, a missing caCertFile, an unknown version in protocols or an invalid uidFormat disables the
-    listeners that use the profile, but does not prevent the router from starting.
+    As in Qpid Dispatch, a missing caCertFile disables the listeners that use the profile, but does not prevent the
+    router from starting. With an unknown version in protocols, every handshake fails; with an invalid uidFormat, the
+    whole subject is the user name.
     """
+    entries, replaced = _with_usable_settings(entries)
     unusable: dict[str, str] = {}
     trial = Profiles(lambda level, text, event=None: None)
     for entry in entries:
         name = str(entry.attributes["name"])
-        if entry.type.name == "sslProfile" and not name.startswith(OPERATOR_PREFIX):
+        if entry.type.name == "sslProfile" and not of_operator(entry.attributes):
             try:
                 trial.add(entry.attributes)
             except ProfileError as error:
@@ -130,7 +133,35 @@ def without_unusable(entries: Sequence[ConfigEntry]) -> tuple[list[ConfigEntry],
         for entry in entries
         if _plugin(entry) in services
     ]
-    return kept, [*unusable.values(), *_closed_entities(entries, unusable), *reasons]
+    return kept, [*replaced, *unusable.values(), *_closed_entities(entries, unusable), *reasons]
+
+
+def _with_usable_settings(entries: Iterable[ConfigEntry]) -> tuple[list[ConfigEntry], list[str]]:
+    """The entries with safe values in place of unusable protocols and uidFormats; and an error for each of these."""
+    found, errors = [], []
+    for entry in entries:
+        if entry.type.name == "sslProfile" and not of_operator(entry.attributes):
+            entry, reasons = _with_usable_values(entry)
+            errors += reasons
+        found.append(entry)
+    return found, errors
+
+
+def _with_usable_values(entry: ConfigEntry) -> tuple[ConfigEntry, list[str]]:
+    attributes, errors = dict(entry.attributes), []
+    name = str(attributes["name"])
+    try:
+        check_uid_format(name, str(attributes["uidFormat"] or ""))
+    except ProfileError as error:
+        attributes["uidFormat"] = None
+        errors.append(f"{error}; the whole subject is the user name")
+    try:
+        if attributes["protocols"] != NO_PROTOCOL:
+            versions_of(name, str(attributes["protocols"] or ""))
+    except ProfileError as error:
+        attributes["protocols"] = NO_PROTOCOL
+        errors.append(f"{error}; every handshake is refused")
+    return replace(entry, attributes=attributes), errors
 
 
 def _title(entry: ConfigEntry) -> str:
