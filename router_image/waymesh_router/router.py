@@ -73,8 +73,7 @@ class Router:
         self.rng, self.version, self.host_names = rng, version, KnownNames()
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
         self.mode: str = self.attrs["mode"]
-        router_id = self.attrs.get("id") or random_id(self.mode, rng)
-        self.attrs["id"] = router_id
+        router_id = self.attrs["id"] = self.attrs.get("id") or random_id(self.mode, rng)
         self.core = Core(router_id, now, rng, host.log, self.mode == "edge")
         self.sampler = LinkHealth(self.core)
         self.sampler.stalled.configure(self.attrs)
@@ -114,10 +113,11 @@ class Router:
         for key in OWN_MANAGEMENT_KEYS:
             self.core.address_table.subscribe(key, self._management.on_request)
 
-    def start(self) -> None:
-        """Create the configured entities. Raises ConfigError."""
+    def start(self, configured: Callable[[], None] = lambda: None) -> None:
+        """Create the configured entities, then call `configured`. Raises ConfigError."""
         with self.host_names.given(self.host.numeric_addresses(names_to_look_up(self.config))):
             configure(self.agent, self.config, self.host.log)
+        configured()
         self._started = True
         self._events.started(self.core.router_id, self.mode)
 

@@ -29,6 +29,7 @@ from waymesh_router.runtime.options import VERSION, Options
 from waymesh_router.runtime.policy.files import PolicyFiles
 from waymesh_router.runtime.sasl.users import users_hint
 from waymesh_router.runtime.tls.profiles import without_unusable
+from waymesh_router.runtime.transport.collisions import without_repeated_addresses
 from waymesh_schema.config import ConfigEntry, read_config
 from waymesh_schema.events import LogEvent
 from waymesh_schema.telemetry import ORDERLY_STOP
@@ -95,6 +96,7 @@ class Running:
         rng = random.SystemRandom()  # temporary addresses must not be predictable
         self.host = SocketHost(self.loop, self.log, rng.random)
         now = self.loop.now()  # seconds since the epoch: peers recognize a restart by the boot time
+        entries, repeated = without_repeated_addresses(entries)
         entries, unusable = without_unusable(entries)
         self.router = Router(entries, self.host, now, rng, VERSION, int(now))
         self.router.admission.available = memory_limit()
@@ -103,14 +105,15 @@ class Running:
         self.host.users.configure(self._router_attrs)
         self.host.attach(self.router)
         self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
-        self._unusable = unusable
+        self._unusable = [*repeated, *unusable]
         self._trimmer = Trimmer()
         self._pools = FreePools(self.router.core.context.portions, self.host.memory_usage)
         self.host.free_memory = self._pools.free
 
     def start(self) -> None:
         """Create the configured entities and listen. Raises ManagementError or OSError; the process must end then."""
-        self.router.start()
+        self.host.hold_listeners()
+        self.router.start(self.host.open_listeners)
         for text in self._unusable:
             self.log.write("SERVER", "error", text)
         hint = users_hint(self._router_attrs)

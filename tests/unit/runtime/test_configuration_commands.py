@@ -20,7 +20,9 @@ from tests.kit.process import RouterProcess, section
 from waymesh_client.management import ManagementClient
 from waymesh_router.peers import mechanisms
 from waymesh_router.runtime.main import main
-from waymesh_schema.config import ConfigEntry, parse_json
+from waymesh_router.runtime.running import Running
+from waymesh_router.runtime.transport.listener import Listener
+from waymesh_schema.config import ConfigEntry, ConfigError, parse_json, read_config
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, list[str]]:
@@ -215,6 +217,43 @@ def test_compat_26_a_cyrus_configuration_is_named(tmp_path: Path, capsys: pytest
     assert "/qdrouterd.users with a line `NAME:{plain}PASSWORD`" in line
     (tmp_path / "qdrouterd.users").write_text("a:{plain}b\n", encoding="utf-8")
     assert check(capsys, tmp_path, section("router", id="A", saslConfigDir=tmp_path))[::2] == (0, [])
+
+
+def test_compat_42_a_second_listener_on_one_address_is_an_error_and_the_first_keeps_working(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    text = section("listener", name="first", host="127.0.0.1", port=port)
+    text += section("listener", name="second", host="127.0.0.1", port=port, saslMechanisms="PLAIN")
+    error = "/t.conf:6: listener second: stays closed, because listener first has the same host and port"
+    code, _, lines = check(capsys, tmp_path, text)
+    assert (code, lines) == (1, [f"waymesh-router: {error}"])
+    router = RouterProcess(tmp_path, "t", text, [port])
+    router.start()
+    try:
+        with Client(router.url) as client:
+            client.receiver("q")
+        assert f"SERVER (error) {tmp_path}{error}" in router.log
+    finally:
+        assert router.stop() == 0
+
+
+def test_no_listener_opens_if_there_is_an_error_behind_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients would be accepted, and lost when the router exits."""
+    opened: list[Listener] = []
+    monkeypatch.setattr(Listener, "listen", opened.append)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = section("listener", host="127.0.0.1", port=free_port())
+        text += section("listener", name="taken", host="127.0.0.1", port=server.getsockname()[1])
+        text += section("connector", name="c", failoverUrls="amqp://")
+        (tmp_path / "t.conf").write_text(text, encoding="utf-8")
+        running = Running(read_config(tmp_path / "t.conf"))
+        with pytest.raises(ConfigError) as raised:
+            running.start()
+    assert [problem.line for problem in raised.value.problems] == [5, 10]
+    assert opened == []
 
 
 def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from waymesh_router.runtime.sasl.users import UserFiles, users_hint
 from waymesh_router.runtime.tls.profiles import Profiles, without_unusable
 from waymesh_router.runtime.tokens.profiles import TokenProfile, check_profile
 from waymesh_router.runtime.transport.addresses import port_number
+from waymesh_router.runtime.transport.collisions import without_repeated_addresses
 from waymesh_router.runtime.transport.connector import configured_targets
 from waymesh_schema.config import read_config
 from waymesh_schema.table_router import STANDARD_OUTPUTS
@@ -33,7 +34,9 @@ def check(filenames: Sequence[str], strict: bool = False) -> int:
     log as warning or error.
     """
     found = read_config(*filenames)
-    entries, problems = without_unusable([entry for entry in found if entry.type.name != "telemetry"])
+    single, repeated = without_repeated_addresses([entry for entry in found if entry.type.name != "telemetry"])
+    entries, unusable = without_unusable(single)
+    problems = [*repeated, *unusable]
     warnings = Warnings()
     host: Any = CheckHost(warnings.add)  # has only the methods that a start calls
     router = Router(entries, host, 0.0, random.Random())

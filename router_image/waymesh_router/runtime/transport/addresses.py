@@ -64,8 +64,8 @@ def peer_text(address: tuple[Any, ...]) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]:
-    """Bound, listening, non-blocking sockets for a listener: one for each address of its host.
+def bound_sockets(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]:
+    """Bound, non-blocking sockets for a listener: one for each address of its host.
 
     Raises HostError after closing all sockets.
     """
@@ -95,6 +95,17 @@ def open_listening(entity: str, attrs: Mapping[str, Any]) -> list[socket.socket]
     return sockets
 
 
+def listen_on(entity: str, sockets: list[socket.socket]) -> None:
+    """Listen on bound sockets. Raises HostError after closing them, if another socket listens on one of the ports."""
+    for sock in sockets:
+        try:
+            sock.listen(BACKLOG)
+        except OSError as error:
+            shown = peer_text(sock.getsockname())
+            _close_all(sockets)
+            raise HostError(f"{entity}: cannot listen on {shown}: {_reason(error)}") from None
+
+
 def _bind(kind: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
     sock = socket.socket(kind, socket.SOCK_STREAM)
     try:
@@ -103,7 +114,6 @@ def _bind(kind: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket
         if kind == socket.AF_INET6:  # otherwise :: would also bind the IPv4 port, for which another socket is opened
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
-        sock.listen(BACKLOG)
     except OSError:
         sock.close()
         raise

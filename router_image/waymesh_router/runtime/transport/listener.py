@@ -15,7 +15,7 @@ from waymesh_router.runtime.tls.contexts import TlsProfile
 from waymesh_router.runtime.tls.endpoints import WITHOUT_TLS, ListenerTls
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.tls.transports import FirstBytes, FirstMessage, Handshake
-from waymesh_router.runtime.transport.addresses import open_listening, peer_text
+from waymesh_router.runtime.transport.addresses import bound_sockets, listen_on, peer_text
 from waymesh_router.runtime.transport.opening import Opening
 from waymesh_schema.events import LogEvent
 
@@ -26,7 +26,7 @@ MAX_OPENING = 1000
 
 
 class Listener:
-    """The listening sockets of one `listener` entity."""
+    """The listening sockets of one `listener` entity. Clients can connect after `listen`."""
 
     def __init__(
         self,
@@ -49,13 +49,9 @@ class Listener:
         most = int(attrs.get("maxOpeningConnections") or MAX_OPENING)
         event = Event(LogEvent.LIMIT_REACHED, {"listener": self.name}, {"limit": "maxOpeningConnections"})
         self.opening = Opening(most, lambda level, text: log(level, f"{self}: {text}", event))
-        self._sockets = open_listening(f"listener {self.name}", attrs)
+        self._sockets = bound_sockets(f"listener {self.name}", attrs)
         self._handshakes: dict[int, tuple[Transport, Timer | None]] = {}
         self._pause: Timer | None = None
-        self._register()
-        role = "http" if attrs.get("http") else attrs.get("role") or "normal"
-        text = f"Listening on {self.places} ({role}) as {self.name}"
-        log("notice", text, Event(LogEvent.LISTENER_OPENED, {"listener": self.name}))
 
     def __str__(self) -> str:
         return f"listener {self.name}"
@@ -69,6 +65,14 @@ class Listener:
     def places(self) -> str:
         """The addresses that it listens on, for the log."""
         return ", ".join(peer_text(sock.getsockname()) for sock in self._sockets)
+
+    def listen(self) -> None:
+        """Accept clients from now on. Raises HostError."""
+        listen_on(f"listener {self.name}", self._sockets)
+        self._register()
+        role = "http" if self.attrs.get("http") else self.attrs.get("role") or "normal"
+        text = f"Listening on {self.places} ({role}) as {self.name}"
+        self._log("notice", text, Event(LogEvent.LISTENER_OPENED, {"listener": self.name}))
 
     def change(self, attrs: Mapping[str, Any], tls: ListenerTls | None) -> None:
         """Use other attributes, and other TLS, for new clients."""
