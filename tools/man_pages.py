@@ -39,7 +39,8 @@ runs. What the router reports beside these attributes is shown by waymesh-manage
 _FILES = """\
 .TP
 /etc/qpid-dispatch/qdrouterd.conf
-The configuration file that is read when no --config is given; see waymesh-router.conf(5).
+The configuration file that is read when no --config is given; see waymesh-router.conf(5). If it does not exist, the
+router is a standalone one for clients of this machine, on port 5672.
 """
 
 _EXIT_CODES = "0 after an orderly stop, 1 if the command line or the configuration is refused or the router fails."

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.check:
             from waymesh_router.runtime.commands.check import check
 
-            return check(options.config, options.strict)
+            return check(options.files, options.strict)
         from waymesh_router.runtime.running import run
 
         return run(options)

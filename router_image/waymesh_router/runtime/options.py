@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import getopt
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 VERSION = "0.1.0"
 """The version of the distribution (verified by a test). Reading the metadata would take a tenth of the start time."""
 DEFAULT_CONFIG = "/etc/qpid-dispatch/qdrouterd.conf"
+INSTALLED_CONFIG = os.path.join(os.path.dirname(__file__), "default.conf")
+"""The configuration without --config if there is no DEFAULT_CONFIG: a standalone router on loopback."""
 
 DEFAULT_URL = "amqp://127.0.0.1:55673"
 """The management listener of a router in a pod, on loopback."""
@@ -17,7 +20,8 @@ USAGE = f"""\
 Usage: waymesh-router [options]
 
   -c, --config PATH    configuration file: *.conf or *.json, optionally compressed (*.gz); default
-                       {DEFAULT_CONFIG}; repeatable: several files are read in
+                       {DEFAULT_CONFIG}, if it exists, else a standalone router
+                       for clients of this machine, on port 5672; repeatable: several files are read in
                        order as one configuration
   -I, --include PATH   accepted for compatibility and ignored
   -T, --test-hooks     accepted for compatibility, with a warning: there are no test hooks
@@ -67,7 +71,7 @@ class UsageError(Exception):
 class Options:
     """The parsed command line. With `version` or `help`, the text is printed to stdout, and the exit code is 0."""
 
-    config: tuple[str, ...] = (DEFAULT_CONFIG,)
+    config: tuple[str, ...] = ()
     daemon: bool = False
     pidfile: str | None = None
     user: str | None = None
@@ -80,6 +84,11 @@ class Options:
     test_hooks: bool = False
     version: bool = False
     help: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The configuration files to read."""
+        return self.config or (DEFAULT_CONFIG if os.path.lexists(DEFAULT_CONFIG) else INSTALLED_CONFIG,)
 
 
 def parse_options(argv: Sequence[str]) -> Options:
@@ -103,7 +112,7 @@ def parse_options(argv: Sequence[str]) -> Options:
     if not is_set("v", "version", "h", "help"):
         _refuse_unused(given)
     return Options(
-        config=tuple(value for name, value in given if name in ("-c", "--config")) or (DEFAULT_CONFIG,),
+        config=tuple(value for name, value in given if name in ("-c", "--config")),
         daemon=is_set("d", "daemon"),
         pidfile=text("P", "pidfile"),
         user=text("U", "user"),

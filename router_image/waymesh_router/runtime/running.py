@@ -53,7 +53,7 @@ they take 4 ms with this one."""
 def run(options: Options) -> int:
     """Run a router until it is stopped; returns the exit code. Raises ConfigError, SchemaError, ManagementError or
     OSError if it cannot start."""
-    entries = read_config(*options.config)
+    entries = read_config(*options.files)
     pidfile = PidFile(options.pidfile)
     daemon = Daemon() if options.daemon else None
     prepare_descriptors()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from waymesh_router.runtime.options import DEFAULT_CONFIG, USAGE, Options, UsageError, parse_options
+from waymesh_router.runtime.options import DEFAULT_CONFIG, INSTALLED_CONFIG, USAGE, Options, UsageError, parse_options
+from waymesh_schema.config import read_config
 
 pytestmark = pytest.mark.engine_independent
 
@@ -24,6 +27,9 @@ pytestmark = pytest.mark.engine_independent
         ("-d", Options(daemon=True)),
         ("--daemon -P p.pid -U qd", Options(daemon=True, pidfile="p.pid", user="qd")),
         ("--daemon --pidfile p.pid --user qd", Options(daemon=True, pidfile="p.pid", user="qd")),
+        ("-T -c a", Options(test_hooks=True, config=("a",))),
+        ("--test-hooks", Options(test_hooks=True)),
+        ("--check --strict", Options(check=True, strict=True)),
         ("--check -c a", Options(check=True, config=("a",))),
         ("--dump --url amqp://h:1", Options(dump=True, url="amqp://h:1")),
         ("--drain", Options(drain=True)),
@@ -57,6 +63,7 @@ def test_options(line: str, expected: Options) -> None:
         ("--check -d", "-d has no effect with --check"),
         ("--drain -c a.conf", "-c has no effect with --drain"),
         ("--dump --pidfile p", "--pidfile has no effect with --dump"),
+        ("--strict", "--strict requires --check"),
         ("--user=", "--user must not be empty"),
         ("--pidfile=", "--pidfile must not be empty"),
         ("-- -c", "unexpected arguments: -c"),
@@ -66,6 +73,22 @@ def test_refused_command_lines_say_why_and_how(line: str, reason: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_options(line.split())
     assert str(raised.value) == f"waymesh-router: {reason}\n{USAGE}"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_files_without_config(exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be read, or whose target is gone, is not replaced by an open router."""
+    place = tmp_path / "qdrouterd.conf"
+    if exists:
+        place.symlink_to("gone")
+    monkeypatch.setattr("waymesh_router.runtime.options.DEFAULT_CONFIG", str(place))
+    assert parse_options([]).files == (str(place) if exists else INSTALLED_CONFIG,)
+    assert parse_options(["-c", "a"]).files == ("a",)
+
+
+def test_the_installed_file_is_for_clients_of_this_machine() -> None:
+    (listener,) = [entry.attributes for entry in read_config(INSTALLED_CONFIG) if entry.type.name == "listener"]
+    assert (listener["host"], listener["port"], listener["role"]) == ("127.0.0.1", "amqp", "normal")
 
 
 def test_the_usage_names_every_option_and_the_default() -> None:
