@@ -12,14 +12,21 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.core import Core
 from waymesh_router.core.link_kinds import BALANCED
+from waymesh_router.memory.relief import MemoryRelief
 from waymesh_router.ticks import LongWork
 
 TURN_BUDGET: Final = 256
 """As in runtime/transport/connection_io.py."""
 MOST: Final = 1 << 30
 SOME: Final = 250
+LONG_MESSAGES: Final = 2_400
+"""Of 8 KiB: more than the budgets allow beyond their limits."""
 LINKS_A_SESSION: Final = 50_000
 """Fewer than handle-max."""
+
+
+def _no_line(_module: str, _level: str, _text: str, _event: object = None) -> None:
+    """A log that nobody reads."""
 
 
 def _drop(_data: bytes) -> None:
@@ -271,6 +278,25 @@ def _unsettled_senders_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: producer.conn.eof("killed")
 
 
+def _ids_wrapped(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene, consumer, producer = _unsettled(count)
+    (session,) = consumer.conn.sessions.values()
+    session.next_delivery_id = 0
+    return scene, lambda: scene.send(producer, frames.transfer(count))
+
+
+def _excess(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene = Scene()
+    scene.receivers(count, "a/{}".format)
+    scene.receivers(1, lambda _: "q")
+    sender = scene.messages(0)
+    for number in range(LONG_MESSAGES):
+        sender.end.feed(frames.transfer(number, frames.message(bytes(1 << 13))))
+    relief = MemoryRelief(scene.core, _no_line)
+    scene.core.budget.set_limits(1, 1, 1)
+    return scene, lambda: relief.end_excess(1.0)
+
+
 def _waiting(count: int) -> tuple[Scene, Peer, Peer]:
     scene = Scene()
     consumer = scene.receivers(1, lambda _: "q")
@@ -345,6 +371,8 @@ CASES: Final[Mapping[str, Case]] = {
     "waiting-released": Case("the only consumer leaves; waiting deliveries", _waiting_released),
     "copies-lost": Case("their consumer is lost; waiting copies of multicast messages", _copies_lost),
     "copy-aborted": Case("a multicast message is aborted; waiting copies behind it", _copy_aborted),
+    "ids-wrapped": Case("a delivery after 4 billion others; unsettled ones with the next ids", _ids_wrapped),
+    "excess": Case("waiting messages exceed all budgets; links with addresses", _excess),
     "writable": Case("the output of a connection has room again; its receivers", _writable),
     "waiting-sender-lost": Case("their sender is lost; waiting deliveries", _waiting_senders_lost),
 }

@@ -20,6 +20,8 @@ LONG: Final[Mapping[str, str]] = {
     "close": "all links stop at once, so that none takes a message",
     "lost": "as above",
     "session": "as above",
+    "ids-wrapped": "the ids in use are passed over, once each",
+    "excess": "all links and addresses are searched at once: in portions, memory would grow meanwhile",
     "waiting-sent": "at most what an output buffer holds is sent at once",
 }
 """Cases in which the longest turn grows, and why."""
