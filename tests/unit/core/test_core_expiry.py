@@ -259,6 +259,33 @@ def test_a_message_whose_copies_have_all_expired_is_released(hub: Hub) -> None:
     assert states(sender) == [RELEASED]
 
 
+@pytest.mark.parametrize("distribution", ["balanced", "multicast"])
+@pytest.mark.parametrize("cut", [1, 3, 5, 20, 33])
+def test_properties_that_arrive_in_later_frames_are_read(hub: Hub, distribution: str, cut: int) -> None:
+    configure(hub, "q", distribution=distribution)
+    receiver, sender = consumer(hub), producer(hub)
+    for number, ahead_ms in ((0, 1_000), (1, 60_000)):
+        at = int((core_of(hub).now + core_of(hub).context.clock_ahead) * 1000) + ahead_ms
+        data = body(message_id="m", user_id=b"u" * 20, absolute_expiry_time=at)
+        sender.send(frames.transfer(number, data[:cut], more=True))
+        sender.send(frames.transfer(None, data[cut : cut + 7], more=True), frames.transfer(None, data[cut + 7 :]))
+    wait(hub, 2.0)
+    receiver.end.feed(frames.credit(10))
+    assert b"".join(transfers(receiver)) == data, "the second one"
+    assert core_of(hub).counters.expired == 1
+
+
+def test_a_message_without_properties_of_many_frames_does_not_expire(hub: Hub) -> None:
+    receiver, sender = consumer(hub), producer(hub)
+    data = body()
+    sender.send(frames.transfer(0, data[:1], more=True))
+    for at in range(1, len(data)):
+        sender.send(frames.transfer(None, data[at : at + 1], more=at + 1 < len(data)))
+    wait(hub, 9.0)
+    receiver.end.feed(frames.credit(10))
+    assert b"".join(transfers(receiver)) == data
+
+
 # ---- the work in a turn
 @pytest.mark.parametrize("distribution", ["balanced", "multicast"])
 def test_very_many_are_ended_in_several_turns(hub: Hub, distribution: str) -> None:

@@ -11,6 +11,8 @@ cdef class Expiry:
     cdef public dict addresses
     cdef public dict links
     cdef begin(self, Queued q)
+    cdef read_more(self, Queued q)
+    cdef bint is_whole(self, Queued q, Py_ssize_t end) noexcept
     cdef read_ttl(self, Queued q, Octets b, Py_ssize_t end, double now)
     cdef read_time(self, Queued q, Octets b, Py_ssize_t end)
     cdef bint is_over(self, Queued q) except -1

@@ -40,6 +40,8 @@ ABSOLUTE_EXPIRY_TIME = cython.declare(cython.Py_ssize_t, 8)
 UINT = cython.declare(cython.int, 0x70)
 TIMESTAMP = cython.declare(cython.int, 0x83)
 LEAST = cython.declare(cython.double, 1e-9)
+FAR_BYTES = cython.declare(cython.Py_ssize_t, 16384)
+"""Properties that end beyond this are not read."""
 
 
 class Expiry:
@@ -65,6 +67,29 @@ class Expiry:
         except DecodeError:
             return
 
+    def read_more(self, q: Queued) -> None:
+        """More of a waiting delivery has arrived: perhaps its properties. The header came with the first part."""
+        if q.since == 0.0 or q.size > FAR_BYTES:
+            return
+        end: cython.Py_ssize_t = len(q.data)
+        code: cython.int = section_code(octets(q.data), q.head_size, end)
+        if code != -1 and (code != PROPERTIES or self.is_whole(q, end)):
+            return
+        whole = q.payload()
+        try:
+            self.read_time(q, octets(whole), len(whole))
+        except DecodeError:
+            return
+
+    def is_whole(self, q: Queued, end: cython.Py_ssize_t) -> cython.bint:
+        """Whether the first part of a delivery has all of the properties."""
+        b: Octets = octets(q.data)
+        try:
+            skip(b, value_at(b, q.head_size), end)
+        except DecodeError:
+            return False
+        return True
+
     def read_ttl(self, q: Queued, b: Octets, end: cython.Py_ssize_t, now: cython.double) -> None:
         """Read the `ttl` of the header, in milliseconds."""
         if section_code(b, 0, end) != HEADER:
@@ -77,7 +102,7 @@ class Expiry:
                 q.ttl_at = p + 1
 
     def read_time(self, q: Queued, b: Octets, end: cython.Py_ssize_t) -> None:
-        """Read `absolute-expiry-time`, in milliseconds since 1970. It is only known if it is in the first frame."""
+        """Read `absolute-expiry-time`, in milliseconds since 1970."""
         at: cython.Py_ssize_t = q.head_size
         if section_code(b, at, end) != PROPERTIES:
             return

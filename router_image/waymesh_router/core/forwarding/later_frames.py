@@ -91,6 +91,7 @@ class LaterFrames:
                         lk.session.hold_window(branch.out)
         if q.unstarted:
             q.add(transfer.payload())
+            self.sender.expiry.read_more(q)
             if not q.own:
                 self.sender.budget.take(q, transfer.end - transfer.start)
             elif not self.own_messages.grown(lk, q, transfer.end - transfer.start):
