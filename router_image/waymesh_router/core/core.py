@@ -104,6 +104,7 @@ class Core(Handler):
         self.routed_attaches = RoutedAttaches(
             self.context, self.address_table, self.link_registry, self.linkroutes, self.interruptions
         )
+        self.routed_attaches.held.refuse = self.refuse_unanswered
         self.relays = Relays(
             self.context, self.address_table, pending, self.link_registry, self.containers, self.routed_attaches
         )
@@ -180,6 +181,7 @@ class Core(Handler):
     def on_begin(self, session: Session) -> None:
         """End a client's connection that begins session after session while memory is full. Raises Refusal."""
         conn: RouterConnection = session.connection  # type: ignore[assignment]
+        self.routed_attaches.held.session_begun(session)
         if len(conn.sessions) > FEW_SESSIONS and conn.role != INTER_ROUTER and not conn.settings.client:
             self.endpoint_links.refuse_for_memory()
 
@@ -308,7 +310,7 @@ class Core(Handler):
             self.report_attached(lk)
 
     def refuse_unanswered(self, lk: RouterLink, refusal: Refusal) -> None:
-        """At an edge router: refuse a client's attach whose lookup has ended without an answer."""
+        """Refuse an attach whose answer was delayed: by a lookup, or until the next hop told its limits."""
         if lk.state == ATTACH_RCVD and not lk.connection.over:
             self.refuse(lk, refusal)
 

@@ -28,6 +28,7 @@ cdef class RouterConnection(Connection):
     cdef public bint strip_in
     cdef public bint strip_out
     cdef public int link_capacity
+    cdef public unsigned int handle_max
     cdef public Node node
     cdef public RouterLink control_in
     cdef public RouterLink control_out

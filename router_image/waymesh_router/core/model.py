@@ -60,6 +60,7 @@ class RouterConnection(Connection):
         self.strip_in = True
         self.strip_out = True
         self.link_capacity = 250
+        self.handle_max = 0  # of the last session that the peer answered: others are assumed to take as many links
         self.node: Node | None = None
         self.control_in: RouterLink | None = None
         self.control_out: RouterLink | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.codec_values import Symbol
@@ -20,9 +21,10 @@ from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
+from waymesh_router.core.link_routing.held import HeldAttaches
 from waymesh_router.core.link_routing.route_candidates import ClientLink, RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
-from waymesh_router.core.link_routing.sessions import MirrorSessions
+from waymesh_router.core.link_routing.sessions import MirrorSessions, SessionPending
 from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
 from waymesh_router.events.event import short
 
@@ -41,7 +43,7 @@ NO_ROUTE_TEXT = "No route to the destination node"
 LINK_LOST = "qd:routed-link-lost"
 LINK_LOST_TEXT = "Connectivity to the peer container was lost"
 ANSWER_S = 5.0
-"""Maximum delay of the answer to a client's detach, end or close while the container answers. The delay ensures that
+"""Maximum delay of the answer to a client's detach while the container answers. The delay ensures that
 the container knows of the detach before the client's next attach, perhaps through another router."""
 
 
@@ -66,10 +68,12 @@ class RoutedAttaches:
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions()
         self._warned: set[str] = set()  # connectors and listeners with a warning about the names of durable links
+        self.held = HeldAttaches()
         self._postponed_answers: deque[tuple[float, RouterLink]] = deque()  # deadlines, and detached links to answer
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
-        """Forward an attach; False if no link route matches. Raises Refusal."""
+        """Forward or hold an attach; False if no link route matches. Raises Refusal."""
+        again = partial(self.pass_on, conn, lk, attach)
         candidates, routing_address = self._candidates_for(conn, lk, attach)
         taken = {} if to_router(conn) else no_local.requested_filters(attach)
         if taken:
@@ -80,7 +84,10 @@ class RoutedAttaches:
             return False
         if not self.resumable and rewriting.outlives_connection(attach):
             raise Refusal(NOT_ALLOWED, "link-routed termini that outlive the connection are disabled on this router")
-        self._pass_to(candidates, conn, lk, attach, routing_address, taken)
+        try:
+            self._pass_to(candidates, conn, lk, attach, routing_address, taken)
+        except SessionPending as pending:
+            self.held.add(pending.connection, lk, again)
         return True
 
     def lack_container(self, attach: Attach) -> bool:
@@ -90,12 +97,16 @@ class RoutedAttaches:
         return bool(keys) and not any(True for key in keys or () for _ in self._link_routes.serving(key))
 
     def forward_to_interior(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
-        """At an edge router: forward an attach to the interior router, which has the link route. Raises Refusal."""
+        """At an edge router: forward or hold an attach for the interior router, which has the route. Raises Refusal."""
+        again = partial(self.forward_to_interior, lk, attach, uplink)
         taken = no_local.requested_filters(attach)
         if taken:
             attach = no_local.without_filters(attach, taken)
         conn: RouterConnection = lk.connection
-        self._pass_to([RouteCandidate(uplink, None)], conn, lk, attach, None, taken)
+        try:
+            self._pass_to([RouteCandidate(uplink, None)], conn, lk, attach, None, taken)
+        except SessionPending:
+            self.held.add(uplink, lk, again)
 
     def _pass_to(
         self,
@@ -106,7 +117,7 @@ class RoutedAttaches:
         routing_address: str | None,
         taken: dict[Any, Any],
     ) -> None:
-        """Forward an attach to the first candidate that takes it. Raises Refusal if none does."""
+        """Forward an attach to the first candidate that takes it. Raises Refusal if none does, or SessionPending."""
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         for candidate in candidates:
             try:
@@ -165,6 +176,7 @@ class RoutedAttaches:
     def tick(self) -> None:
         """Answer overdue detaches; call it several times a second."""
         self._mirrors.tidy()
+        self.held.tick()
         now, waiting = self._context.now, self._postponed_answers
         while waiting and (waiting[0][0] <= now or not waiting[0][1].answer_postponed):
             waiting.popleft()[1].answer_now()

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
 
 
+class SessionPending(Exception):
+    """There is no room for a link as far as is known: a begin on the connection is not answered yet."""
+
+    def __init__(self, connection: RouterConnection) -> None:
+        super().__init__()
+        self.connection = connection
+
+
 class _Mirror:
     """A session of this router: the peers' sessions that it mirrors, and its number of routed links."""
 
@@ -27,7 +35,8 @@ class _Mirror:
 class MirrorSessions:
     """Maps sessions of peers to sessions of this router.
 
-    If the next hop accepts no more sessions, an existing one is shared.
+    If the next hop accepts no more sessions, an existing one is shared. How many links a session takes is not known
+    until its begin is answered: until then, it takes as many as the last one that the peer answered, or one.
     """
 
     def __init__(self) -> None:
@@ -37,22 +46,33 @@ class MirrorSessions:
         self._coordinated: dict[Session, list[Session]] = {}
 
     def session(self, origin: Session, conn: RouterConnection) -> Session:
-        """A session on `conn` for one more link of `origin`. Raises AmqpError if the peer has no room for it."""
+        """A session on `conn` for one more link of `origin`. Raises AmqpError if the peer has no room for it, and
+        SessionPending if it may have room."""
         found = self._by_origin.get((origin, conn.id))
-        if found is not None and found.state in (MAPPED, BEGIN_SENT) and has_room(found):
-            return found
+        if found is not None and found.state in (MAPPED, BEGIN_SENT):
+            if has_room(found):
+                return found
+            if found.state == BEGIN_SENT:
+                raise SessionPending(conn)
         try:
             found = conn.open_session()
         except AmqpError:
-            there = [s for s in self._mirrors if s.connection is conn and s.state == MAPPED and has_room(s)]
-            if not there:
+            found = self._shared(conn)
+            if found is None:
                 raise
-            found = min(there, key=lambda s: self._mirrors[s].links)
         self._by_origin[origin, conn.id] = found
         mirror = self._mirrors.setdefault(found, _Mirror())
         mirror.origins.append((origin, conn.id))
         self._idle.add(found)
         return found
+
+    def _shared(self, conn: RouterConnection) -> Session | None:
+        """The session on `conn` with the fewest links of those with room. Raises SessionPending if there may be one."""
+        open_ = [s for s in self._mirrors if s.connection is conn and s.state in (MAPPED, BEGIN_SENT)]
+        there = [session for session in open_ if has_room(session)]
+        if not there and any(session.state == BEGIN_SENT for session in open_):
+            raise SessionPending(conn)
+        return min(there, key=lambda s: self._mirrors[s].links, default=None)
 
     def link_opened(self, origin: Session, session: Session, coordinator: bool) -> None:
         """A link of `origin` was forwarded."""
@@ -97,5 +117,6 @@ class MirrorSessions:
 
 
 def has_room(session: Session) -> bool:
-    """Whether the peer accepts one more link in the session."""
-    return bool(session.handles.lowest() <= session.remote_handle_max)
+    """Whether the peer accepts one more link in the session, as far as is known."""
+    most = session.remote_handle_max if session.state == MAPPED else session.connection.handle_max  # type: ignore[attr-defined]
+    return bool(session.handles.lowest() <= most)
