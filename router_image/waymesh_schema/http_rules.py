@@ -39,17 +39,3 @@ def http_without_amqp(entity: str, values: Mapping[str, Any]) -> None:
     for name in FOR_AMQP:
         if values[name] is not None:
             raise SchemaError(entity, name, "is for AMQP, not possible with http: yes and websockets: no")
-
-
-def http_peers(entity: str, values: Mapping[str, Any]) -> None:
-    """SASL is part of AMQP: for pages, peers can only authenticate with a client certificate. Raises SchemaError."""
-    if not (values["http"] and values["authenticatePeer"]):
-        return
-    certified = values["sslProfile"] and values["requireSsl"] and values["saslMechanisms"] == "EXTERNAL"
-    pages = values["healthz"] or values["metrics"] or values["httpRootDir"]
-    if not certified and (pages or not values["websockets"]):
-        reason = (
-            "with http: yes, needs client certificates (an sslProfile, requireSsl, saslMechanisms: EXTERNAL) or no "
-            "pages (healthz: no, metrics: no, no httpRootDir), for which there is no SASL"
-        )
-        raise SchemaError(entity, "authenticatePeer", reason)

@@ -11,7 +11,7 @@ from .address_match import trimmed_match
 from .components import parse_components
 from .convert import names
 from .errors import SchemaError
-from .http_rules import http_peers, http_site, http_without_amqp
+from .http_rules import http_site, http_without_amqp
 from .loglevels import parse_levels
 from .table_router import STANDARD_OUTPUTS
 from .tenant_names import unfit
@@ -302,7 +302,6 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _strict_edges,
         _no_credentials,
         http_without_amqp,
-        http_peers,
         rates.rates,
         rates.rate_of_clients,
         token_rules.listener,

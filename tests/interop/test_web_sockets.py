@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import ssl
 from collections.abc import Callable, Iterator
@@ -221,6 +222,51 @@ def test_users_log_in(listening: Listening, tmp_path: Path) -> None:
         raw.open(sasl=False)
     with RawClient(port, over=WebSocket(port)) as raw:
         assert raw.login("SCRAM-SHA-256", "alice", "wrong").code == 1
+
+
+def test_pages_of_a_listener_that_authenticates_peers_are_not_for_strangers(
+    listening: Listening, tmp_path: Path
+) -> None:
+    """With the console listener of AMQ Interconnect. Passwords and tokens of any form open no page."""
+    users, root = tmp_path / "users", tmp_path / "console"
+    users.write_text("alice:{plain}secret\n", encoding="utf-8")
+    root.mkdir()
+    (root / "index.html").write_text("<p>", encoding="utf-8")
+    _, port = listening(authenticatePeer=True, usersFile=users, httpRootDir=root)
+    basic = "Basic " + base64.b64encode(b"alice:secret").decode()
+    for path in ("/", "/index.html", "/healthz", "/metrics", "/readyz", "/no", "/?x=/healthz", "//metrics"):
+        for method in ("GET", "HEAD", "POST", "OPTIONS"):
+            for fields in ({}, {"Authorization": basic}, {"Authorization": "Bearer x"}, {"Upgrade": "h2c"}):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                connection.request(method, path, headers=fields)
+                response = connection.getresponse()
+                assert response.status == 401
+                assert response.headers["WWW-Authenticate"] == "TLS-Client-Certificate"
+                assert b"<p>" not in response.read()
+                connection.close()
+    with RawClient(port, over=WebSocket(port)) as raw:
+        assert raw.login("SCRAM-SHA-256", "alice", "secret").code == 0
+        raw.open(sasl=False)
+    with RawClient(port, over=WebSocket(port)) as raw:
+        assert raw.login("SCRAM-SHA-256", "alice", "wrong").code == 1
+
+
+@pytest.mark.parametrize("mechanisms", [None, "EXTERNAL SCRAM-SHA-256"])
+def test_pages_of_a_listener_that_authenticates_peers_are_for_certificates(
+    listening: Listening, authority: Authority, worker: KeyPair, mechanisms: str | None
+) -> None:
+    pair = authority.issue("server", {"CN": "localhost"}, ("localhost", "127.0.0.1"))
+    profile = section("sslProfile", name="p", certFile=pair.cert, privateKeyFile=pair.key, caCertFile=authority.cert)
+    limited = {} if mechanisms is None else {"saslMechanisms": mechanisms}
+    _, port = listening(profile, sslProfile="p", requireSsl=True, authenticatePeer=True, **limited)
+    for certificate, status in ((None, 401), (worker, 200)):
+        context = ssl.create_default_context(cafile=str(authority.cert))
+        if certificate is not None:
+            context.load_cert_chain(certificate.cert, certificate.key)
+        connection = http.client.HTTPSConnection("localhost", port, timeout=30, context=context)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == status
+        connection.close()
 
 
 # ---- files
