@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import Rng
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.closed_vhosts import deny_all
 from waymesh_router.management.errors import ManagementError
 from waymesh_router.management.identity import make_identity
+from waymesh_router.policy.overlaps import FirstPatterns
 from waymesh_router.policy.settings import alias_names, host_names
 from waymesh_schema.config import ConfigEntry
 from waymesh_schema.entities import ENTITY_TYPES
@@ -36,6 +39,7 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
     has: otherwise another vhost could apply to them and allow more.
     """
     problems: list[Problem] = []
+    config = list(_without_overlaps(config, log))
     for entry in config:
         # Line 0: a default entity, for whose type this router may have no adapter.
         if not entry.line and entry.type.name not in agent.adapters:
@@ -61,6 +65,24 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
         log("POLICY", "warning", warning)
     for warning in _without_connection(config):
         log("ROUTER_CORE", "warning", warning)
+
+
+def _without_overlaps(config: Sequence[ConfigEntry], log: Callable[[str, str, str], None]) -> Iterator[ConfigEntry]:
+    """The configuration without vhosts and aliases whose patterns an earlier vhost has, with warnings."""
+    policy = _policy(config)
+    if policy is None or not policy["enableVhostNamePatterns"]:
+        yield from config
+        return
+    first = FirstPatterns(PatternTree[str])
+    for entry in config:
+        if entry.type.name != "vhost" or of_operator(entry.attributes):
+            yield entry
+            continue
+        kept, warnings = first.take(entry.attributes)
+        for warning in warnings:
+            log("POLICY", "warning", f"{entry.filename}:{entry.line}: {warning}")
+        if kept is not None:
+            yield replace(entry, attributes=dict(kept))
 
 
 def _policy(config: Iterable[ConfigEntry]) -> Mapping[str, Any] | None:

@@ -122,3 +122,19 @@ def test_a_vhost_with_an_empty_host_name(of_file: OfFile) -> None:
         with ManagementClient(router.url) as management:
             rows = {row["id"]: row["connectionsCurrent"] for row in management.query("vhostStats")}
         assert rows == {"": 1, "127.0.0.1": 1}
+
+
+def test_vhosts_with_overlapping_patterns(of_file: OfFile) -> None:
+    """The first one wins: clients of the second one's name get no more than the first one allows."""
+    port = free_port()
+    text = section("router", mode="standalone") + section("listener", host="127.0.0.1", port=port)
+    text += section("policy", enableVhostPolicy=True, enableVhostNamePatterns=True, defaultVhost="")
+    for name, sources in (("*.example", "first"), ("*/example", "*")):
+        group = f'{{"$default": {{"remoteHosts": "*", "sources": "{sources}"}}}}'
+        text += section("vhost", hostname=name, allowUnknownUser=True, groups=group)
+    router = of_file(text, port)
+    logged(router, "vhost */example: is left out, because its pattern is that of vhost *.example")
+    for name in ("a.example", "a/example", "*/example"):
+        with Client(router.url, virtual_host=name) as client:
+            client.receiver("first")
+            assert str(client.receiver("second", wait=False).wait_detached()).startswith("amqp:unauthorized-access")
