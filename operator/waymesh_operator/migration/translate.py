@@ -16,7 +16,10 @@ from .source import Entity, Names, Source, resource_name
 Manifest = dict[str, Any]
 VERSION = f"{GROUP}/v1alpha1"
 FIRST_PORT, HIGHER = 1024, 10_000
-"""The lowest port of a listener, and the number added to a lower one."""
+"""The lowest port of a listener, and the number added to a lower one, or one of `PORTS_OF_PODS`."""
+HIGHEST = 65535
+PORTS_OF_PODS = (9090, 55671, 55672, 55673)
+"""The ports that each router needs: those for metrics and probes, other routers, management from outside and inside."""
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "none")
 _OWN = frozenset(("name", "identity", "type"))
 _DONE_BY_MESH = frozenset(("inter-router",))
@@ -172,6 +175,19 @@ def _has_counterpart(found: Translation, entity: Entity, role: str) -> bool:
     return role != "edge" and role not in _DONE_BY_MESH
 
 
+def _free_port(found: Translation, entity: Entity, port: int, listeners: Mapping[int, Any]) -> int:
+    """The port of a listener in a pod: another one if the router cannot bind it or needs it, with a note."""
+    if port >= FIRST_PORT and port not in PORTS_OF_PODS:
+        return port
+    moved = port + HIGHER if port + HIGHER <= HIGHEST else port - HIGHER
+    while moved in listeners:
+        moved += 1
+    needed = port in PORTS_OF_PODS
+    reason = f"routers need {port} themselves" if needed else f"routers cannot bind ports below {FIRST_PORT}"
+    found.note(entity, f"port: {reason}; {moved} is used")
+    return moved
+
+
 def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str, Any]]) -> None:
     role = entity.text("role") or "normal"
     if not _has_counterpart(found, entity, role):
@@ -188,9 +204,7 @@ def _listener(found: Translation, entity: Entity, listeners: dict[int, dict[str,
     port = _port(found, entity)
     if port is None or port in listeners:
         return
-    if port < FIRST_PORT:
-        found.note(entity, f"port: routers cannot bind ports below {FIRST_PORT}; {port + HIGHER} is used")
-        port += HIGHER
+    port = _free_port(found, entity, port, listeners)
     found.not_taken(entity, (*_LISTENER, *LIMITS))
     item: dict[str, Any] = {"name": _listener_name(entity, listeners), "port": port}
     if role == "route-container":

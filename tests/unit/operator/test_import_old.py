@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from waymesh_operator.cli.main import run_command
+from waymesh_operator.migration.translate import PORTS_OF_PODS
 
 pytestmark = pytest.mark.engine_independent
 
@@ -120,6 +121,18 @@ def test_a_listener_for_brokers_keeps_its_role(tmp_path: Path, capsys: pytest.Ca
     assert [note.partition(": ")[2] for note in found.notes] == [
         "listener: role route-container: give the AutoLinks of its brokers a containerId",
     ]
+
+
+def test_listeners_at_ports_of_the_pods_are_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To ports that no other listener has."""
+    ports = (19090, 9090, 55671, 55672, 55673)
+    text = "router {\n id: A\n}\n" + "".join(f"listener {{\n name: l{port}\n port: {port}\n}}\n" for port in ports)
+    found = run(capsys, conf(tmp_path, text))
+    (router,) = found.specs("Router").values()
+    assert sorted(item["port"] for item in router["listeners"]) == [19090, 19091, 45671, 45672, 45673]
+    assert any("listener: port: routers need 9090 themselves; 19091 is used" in note for note in found.notes)
+    refused = (EXAMPLES.parents[1] / "crds/router.yaml").read_text(encoding="utf-8")
+    assert f"self.port in {list(PORTS_OF_PODS)}" in refused
 
 
 def test_a_failover_list_of_a_listener_is_left_to_the_operator(
