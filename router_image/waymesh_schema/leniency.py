@@ -18,7 +18,7 @@ Given = Collection[str]
 
 OF_CYRUS = frozenset(
     ("CRAM-MD5", "DIGEST-MD5", "GS2-KRB5", "GSSAPI", "GSS-SPNEGO", "KERBEROS_V4", "LOGIN", "NTLM",
-     "OTP", "PASSDSS-3DES-1", "SCRAM-SHA-1", "SRP")
+     "OTP", "PASSDSS-3DES-1", "SRP")
 )  # fmt: skip
 """Mechanisms that the files of Qpid Dispatch may name, as Cyrus SASL has them, and that this router does not have."""
 GROUP_KEYS: Mapping[str, str] = {

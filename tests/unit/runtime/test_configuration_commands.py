@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
-import ssl
 from pathlib import Path
 from typing import Any
 
-import proton
 import pytest
 
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
-from waymesh_client.management import ManagementClient
 from waymesh_router.peers import mechanisms
 from waymesh_router.runtime.main import main
-from waymesh_router.runtime.running import Running
-from waymesh_router.runtime.transport.listener import Listener
-from waymesh_schema.config import ConfigEntry, ConfigError, parse_json, read_config
+from waymesh_schema.config import ConfigEntry, parse_json
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, list[str]]:
@@ -219,43 +213,6 @@ def test_compat_26_a_cyrus_configuration_is_named(tmp_path: Path, capsys: pytest
     assert check(capsys, tmp_path, section("router", id="A", saslConfigDir=tmp_path))[::2] == (0, [])
 
 
-def test_compat_42_a_second_listener_on_one_address_is_an_error_and_the_first_keeps_working(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    port = free_port()
-    text = section("listener", name="first", host="127.0.0.1", port=port)
-    text += section("listener", name="second", host="127.0.0.1", port=port, saslMechanisms="PLAIN")
-    error = "/t.conf:6: listener second: stays closed, because listener first has the same host and port"
-    code, _, lines = check(capsys, tmp_path, text)
-    assert (code, lines) == (1, [f"waymesh-router: {error}"])
-    router = RouterProcess(tmp_path, "t", text, [port])
-    router.start()
-    try:
-        with Client(router.url) as client:
-            client.receiver("q")
-        assert f"SERVER (error) {tmp_path}{error}" in router.log
-    finally:
-        assert router.stop() == 0
-
-
-def test_no_listener_opens_if_there_is_an_error_behind_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Clients would be accepted, and lost when the router exits."""
-    opened: list[Listener] = []
-    monkeypatch.setattr(Listener, "listen", opened.append)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        text = section("listener", host="127.0.0.1", port=free_port())
-        text += section("listener", name="taken", host="127.0.0.1", port=server.getsockname()[1])
-        text += section("connector", name="c", failoverUrls="amqp://")
-        (tmp_path / "t.conf").write_text(text, encoding="utf-8")
-        running = Running(read_config(tmp_path / "t.conf"))
-        with pytest.raises(ConfigError) as raised:
-            running.start()
-    assert [problem.line for problem in raised.value.problems] == [5, 10]
-    assert opened == []
-
-
 def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.issue("server", {"CN": "localhost"}, ("localhost",))
@@ -279,45 +236,6 @@ def test_compat_23_profiles_that_cannot_be_used_close_their_listeners(tmp_path: 
         "SSL CA configuration failed: sslProfile p0: caCertFile: /nowhere/ca: No such file or directory",
         "listener l0: stays closed, because sslProfile p0 cannot be used",
         "connector c: stays closed, because sslProfile p0 cannot be used",
-    ]
-
-
-def test_compat_23_unknown_protocols_and_uid_formats(tmp_path: Path) -> None:
-    """The listener of the first refuses every handshake; at that of the second, the whole subject is the user."""
-    authority = Authority(tmp_path)
-    pair = authority.issue("server", {"CN": "localhost"}, ("localhost",))
-    worker = authority.issue("worker", {"O": "Example", "CN": "worker"})
-    good, unknown, whole = (free_port() for _ in range(3))
-    files = {"certFile": pair.cert, "privateKeyFile": pair.key, "caCertFile": authority.cert}
-    text = section("listener", name="good", host="127.0.0.1", port=good)
-    text += section("sslProfile", name="p", protocols="SSLv23 TLSv1.2", **files)
-    text += section("sslProfile", name="q", uidFormat="zz", **files)
-    tls = {"host": "127.0.0.1", "requireSsl": True, "saslMechanisms": "EXTERNAL"}
-    text += section("listener", name="l", port=unknown, sslProfile="p", **tls)
-    text += section("listener", name="m", port=whole, sslProfile="q", **tls)
-    router = RouterProcess(tmp_path, "A", text, [good, unknown, whole])
-    router.start()
-    try:
-        context = ssl.create_default_context(cafile=str(authority.cert))
-        context.load_cert_chain(worker.cert, worker.key)
-        with socket.create_connection(("127.0.0.1", unknown)) as raw, pytest.raises(OSError):
-            context.wrap_socket(raw, server_hostname="localhost")
-        with socket.create_connection(("127.0.0.1", unknown)) as raw, contextlib.suppress(ConnectionError):
-            raw.sendall(b"AMQP\x03\x01\x00\x00")  # without TLS
-            assert raw.recv(8)[:4] != b"AMQP"
-        domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
-        domain.set_credentials(str(worker.cert), str(worker.key), None)
-        domain.set_trusted_ca_db(str(authority.cert))
-        domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER)
-        with Client(f"amqps://localhost:{whole}", ssl_domain=domain), ManagementClient(router.url) as management:
-            users = {row["user"] for row in management.query("connection")}
-    finally:
-        assert router.stop() == 0
-    assert "O=Example,CN=worker" in users
-    errors = [line.partition("SERVER (error) ")[2] for line in router.log.splitlines() if "SERVER (error)" in line]
-    assert errors[:2] == [
-        "sslProfile p: protocols: SSLv23 is not one of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; every handshake is refused",
-        "sslProfile q: uidFormat: 'zz': allowed codes are csloun125, each once; the whole subject is the user name",
     ]
 
 

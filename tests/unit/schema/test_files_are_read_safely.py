@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from waymesh_amqp.sasl import SERVER_MECHANISMS
 from waymesh_schema.config import ConfigEntry, ConfigError, parse_conf, parse_json
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.errors import SchemaError
-from waymesh_schema.leniency import GROUP_KEYS
+from waymesh_schema.leniency import GROUP_KEYS, OF_CYRUS
 from waymesh_schema.validate import validate_create, validate_from_file
 
 pytestmark = pytest.mark.engine_independent
@@ -119,6 +120,10 @@ def test_plain_alone_without_tls_starts_from_a_file_only() -> None:
     assert read("listener", saslMechanisms="plain").attributes["saslMechanisms"] == "PLAIN"
     with pytest.raises(SchemaError, match="PLAIN needs an sslProfile, or allowInsecurePlain"):
         validate_create(ENTITY_TYPES["listener"], {"saslMechanisms": "PLAIN"})
+
+
+def test_no_mechanism_that_the_router_has_is_left_out() -> None:
+    assert not OF_CYRUS.intersection(SERVER_MECHANISMS)
 
 
 @pytest.mark.parametrize("kind", ["listener", "connector"])
