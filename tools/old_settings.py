@@ -96,7 +96,6 @@ REFUSED = (
     Setting("another unknown key in a user group", _group("g", '"users": "u", "remoteHost": "10.0.0.1"')),
     Setting("a `*` within an entry of `sources`", _group("g", '"users": "u", "sources": "a*b"')),
     Setting("a vhost with the name of another one", _vhost() + _section("vhost", "hostname: w", "aliases: v")),
-    Setting("`policyVhost` of a connector", _connector("policyVhost: v")),
     Setting("`verifyHostName` with a wrong value", _connector("verifyHostName: maybe")),
 )
 

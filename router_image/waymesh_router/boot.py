@@ -98,9 +98,9 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     vhosts = [entry.attributes for entry in config if entry.type.name == "vhost"]
     hostnames = [str(vhost["hostname"]) or "for clients without host name" for vhost in vhosts]
     if not policy["enableVhostPolicy"]:
-        bound = [entry.attributes for entry in config if entry.type.name == "listener"]
-        listeners = [_name(attributes) for attributes in bound if attributes["policyVhost"]]
-        hostnames += [f"policyVhost of listener {name}" for name in listeners]
+        bound = [entry for entry in config if entry.type.name in ("listener", "connector")]
+        named = [f"{entry.type.name} {_name(entry)}" for entry in bound if entry.attributes["policyVhost"]]
+        hostnames += [f"policyVhost of {name}" for name in named]
         return [_IGNORED.format(", ".join(hostnames))] if hostnames else []
     if policy["enableVhostNamePatterns"]:
         return []
@@ -121,15 +121,16 @@ def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
     if default and default not in (*known, ENTITY_TYPES["policy"].attributes["defaultVhost"].default):
         yield f"policy defaultVhost: there is no vhost {default}: clients that match no other vhost are denied"
     for entry in config:
-        vhost = entry.attributes["policyVhost"] if entry.type.name == "listener" else None
+        vhost = entry.attributes["policyVhost"] if entry.type.name in ("listener", "connector") else None
         if vhost and vhost not in known and not of_operator(entry.attributes):
-            instead = f"get the defaultVhost {default}" if default in known else "are denied"
-            yield f"listener {_name(entry.attributes)} policyVhost: there is no vhost {vhost}: clients {instead}"
+            instead = f"clients get the defaultVhost {default}" if default in known else "clients are denied"
+            told = instead if entry.type.name == "listener" else "links of the peer are denied"
+            yield f"{entry.type.name} {_name(entry)} policyVhost: there is no vhost {vhost}: {told}"
 
 
-def _name(listener: Mapping[str, Any]) -> str:
-    """The name of a listener; its identity if it has none."""
-    return str(listener["name"] or make_identity("listener", listener, (), count()))
+def _name(entry: ConfigEntry) -> str:
+    """The name of a listener or connector; its identity if it has none."""
+    return str(entry.attributes["name"] or make_identity(entry.type.name, entry.attributes, (), count()))
 
 
 def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:

@@ -151,8 +151,8 @@ class Router:
 
     def _on_open(self, conn: RouterConnection) -> None:
         """The peer's open has arrived: refuse clients by policy and limits, or store a server's failover list."""
+        self._access.opened(conn)
         if not conn.settings.client:
-            self._access.opened(conn)
             self.admission.opened(conn)
             self._login_expiry.opened(conn)
             return

@@ -70,6 +70,13 @@ def _policy_for_routers(values: Values, _given: Given) -> Iterator[str]:
         yield "policyVhost: has no effect with role inter-router: policies apply to clients only"
 
 
+def _policy_of_uplinks(values: Values, given: Given) -> Iterator[str]:
+    yield from _policy_for_routers(values, given)
+    if values["policyVhost"] and values["role"] == "edge":
+        values["policyVhost"] = None
+        yield "policyVhost: has no effect with role edge: policies apply to clients only"
+
+
 def _no_folder(values: Values, _given: Given) -> Iterator[str]:
     folder = values["httpRootDir"]
     if folder and not folder.startswith("/"):
@@ -144,7 +151,7 @@ _READINGS: Mapping[str, tuple[Callable[[Values, Given], Iterator[str]], ...]] = 
         _policy_for_routers,
         _mechanisms_of_listeners,
     ),
-    "connector": (_redirects, _mechanisms_of_connectors),
+    "connector": (_redirects, _policy_of_uplinks, _mechanisms_of_connectors),
     "sslProfile": (_old_versions,),
     "vhost": (_all_users,),
 }

@@ -243,8 +243,10 @@ def _strict_edges(entity: str, values: Values) -> None:
 
 def _vhost_of_clients(entity: str, values: Values) -> None:
     """Refuse a policy that would not be enforced."""
-    if values["policyVhost"] and values["role"] == "inter-router":
-        raise SchemaError(entity, "policyVhost", "cannot be set for role inter-router: policies apply to clients only")
+    routers = ("inter-router",) if entity == "listener" else ("inter-router", "edge")
+    if values["policyVhost"] and values["role"] in routers:
+        reason = f"cannot be set for role {values['role']}: policies apply to clients only"
+        raise SchemaError(entity, "policyVhost", reason)
 
 
 def _policy_dir(entity: str, values: Values) -> None:
@@ -314,7 +316,15 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
         _profiles_by_host,
     ),
     "sslProfile": (_what_trust_needs, _ciphers_that_act),
-    "connector": (_mechanism_names, _connector_port, _no_credentials, _open_container_id, _durable_names, _components),
+    "connector": (
+        _mechanism_names,
+        _connector_port,
+        _no_credentials,
+        _open_container_id,
+        _durable_names,
+        _vhost_of_clients,
+        _components,
+    ),
     "tokenProfile": (token_rules.keys, token_rules.algorithms, token_rules.times),
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),

@@ -20,7 +20,6 @@ from .table_limits import LISTENER_LIMITS
 from .table_policy import MANAGEMENT
 
 ROLES = ("normal", "inter-router", "route-container", "edge")
-NO_POLICY_VHOST = "policies apply to clients of listeners, not to connections that the router opens"
 MAX_UINT = 2**32 - 1
 MAX_INT = 2**31 - 1
 
@@ -289,7 +288,12 @@ LISTENER = configuration(
 CONNECTOR = configuration(
     "connector",
     "A connection that the router opens and keeps open.",
-    setting("policyVhost", STRING, "Name of a vhost of the policy.", only_default=NO_POLICY_VHOST),
+    setting(
+        "policyVhost",
+        STRING,
+        "Name of a vhost, whose user group $connector says which links the peer may attach; without this group, none. "
+        "Not for the roles inter-router and edge.",
+    ),
     setting("host", STRING, "Address or name to connect to.", default="127.0.0.1", deprecated_name="addr"),
     setting("port", PORT, "Port number or service name.", default="amqp"),
     *_SHARED,

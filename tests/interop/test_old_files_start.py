@@ -138,3 +138,30 @@ def test_vhosts_with_overlapping_patterns(of_file: OfFile) -> None:
         with Client(router.url, virtual_host=name) as client:
             client.receiver("first")
             assert str(client.receiver("second", wait=False).wait_detached()).startswith("amqp:unauthorized-access")
+
+
+@pytest.mark.parametrize("group", ["$connector", "other"])
+def test_a_vhost_of_a_connector_checks_the_links_of_its_peer(start_router: StartRouter, group: str) -> None:
+    """The peer is a router that attaches autolinks. Without the group $connector, it may attach none."""
+    port = free_port()
+    links = [(address, direction) for address in ("open", "shut") for direction in ("in", "out")]
+    text = section("listener", name="brokers", host="127.0.0.1", port=port, role="route-container")
+    for address, direction in links:
+        text += section("autoLink", name=f"{address} {direction}", address=address, direction=direction,
+                        connection="brokers")  # fmt: skip
+    peer = start_router("Z", text)
+    text = section("policy", enableVhostPolicy=True)
+    everything = '{"remoteHosts": "*", "sources": "*", "targets": "*", "allowDynamicSource": true}'
+    text += section("vhost", hostname="$default", allowUnknownUser=True, groups=f'{{"$default": {everything}}}')
+    rights = '{"sources": "open", "targets": "open"}'
+    text += section("vhost", hostname="brokers", groups=f'{{"{group}": {rights}}}')
+    text += section("connector", name="c", host="127.0.0.1", port=port, policyVhost="brokers")
+    start_router("A", text)
+    with ManagementClient(peer.url) as management:
+
+        def states() -> dict[str, str]:
+            return {row["name"]: row["operStatus"] for row in management.query("router.config.autoLink")}
+
+        may = "active" if group == "$connector" else "failed"
+        wanted = {"open in": may, "open out": may, "shut in": "failed", "shut out": "failed"}
+        wait_until(lambda: states() == wanted, DEADLINE_S, lambda: str(states()))

@@ -84,6 +84,9 @@ class ClientAccess:
 
     def opened(self, conn: RouterConnection) -> None:
         """Handle a peer's open before it is answered: close the connection of a client that is not allowed."""
+        if conn.settings.client:
+            self._connected(conn)
+            return
         if conn.multi_tenant:
             self._spaces.enter(conn)
         if conn.over or conn.remote is None or conn.role == INTER_ROUTER:
@@ -98,6 +101,15 @@ class ClientAccess:
         else:
             hostname = conn.policy_vhost or named_by_client(conn.remote.hostname or "")
             self._decide(conn, user, hostname, conn.groups)
+
+    def _connected(self, conn: RouterConnection) -> None:
+        """The peer of a connector has opened: with policyVhost, its links are checked."""
+        if conn.policy_vhost:
+            client = self._enforcement.connector(conn.policy_vhost, conn.user or "", conn.peer.address)
+            conn.access = self._access_of(conn, client)
+
+    def _access_of(self, conn: RouterConnection, client: Client) -> _ConnectionAccess:
+        return _ConnectionAccess(conn, client, self._enforcement, self._rights, self._core.router_id, self._log)
 
     def _decide(self, conn: RouterConnection, user: str, hostname: str, groups: tuple[str, ...]) -> None:
         request = Request(
@@ -126,7 +138,7 @@ class ClientAccess:
         if permissions is not None:
             tree = self._enforcement.policy.tree
             client.given = given_rules(group, permissions.targets, permissions.sources, tree)
-        conn.access = _ConnectionAccess(conn, client, self._enforcement, self._rights, self._core.router_id, self._log)
+        conn.access = self._access_of(conn, client)
         if allowed.would is not None:
             text = f"[C{conn.id}] would DENY connection: {who}: {allowed.would.reason}"
             self._log("info", text, _denied(conn, "connection", allowed.would.reason, carried_out=False))

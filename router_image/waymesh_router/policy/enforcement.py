@@ -23,6 +23,9 @@ from waymesh_router.policy.links import RECEIVER, SENDER, LinkDenied, LinkReques
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import Denials, OpenConnections, PolicyCounts, VhostCounts
 
+CONNECTOR_GROUP = "$connector"
+"""The user group that says which links the peers of connectors with `policyVhost` may attach, as in Qpid Dispatch."""
+
 
 @dataclass(slots=True)
 class Client:
@@ -97,6 +100,11 @@ class Enforcement:
         if verdict.would is not None:
             self.would_deny(client, "connections")
         return client, verdict
+
+    def connector(self, vhost: str, user: str, host: str) -> Client:
+        """The peer of a connector with `policyVhost`. Its links are checked; its connection does not count."""
+        found = self.policy.vhosts.get(vhost)
+        return Client(user, host, vhost if found is None else found.hostname, CONNECTOR_GROUP, open=False)
 
     def closed(self, client: Client) -> None:
         """The connection has ended. Further calls have no effect."""

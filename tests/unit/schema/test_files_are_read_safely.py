@@ -59,6 +59,7 @@ READ_SAFELY: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"saslMechanisms": "PLAIN EXTERNAL"},
         "listener saslMechanisms: DIGEST-MD5 GSSAPI: not supported; left with PLAIN",
     ),
+    ("connector", {"policyVhost": "v", "role": "edge"}, {"policyVhost": None}, "connector policyVhost: has no effect"),
     ("connector", {"allowRedirect": "yes"}, {"allowRedirect": False}, "connector allowRedirect: has no effect"),
     (
         "connector",

@@ -103,7 +103,6 @@ def test_what_is_taken_is_read_by_the_router(entity: EntityType, attribute: Attr
 def test_the_attributes_that_are_refused() -> None:
     """A change here is one that users notice."""
     assert set(names(REFUSED)) == {
-        "connector policyVhost",
         "connector allowRedirect",
     }
     assert set(names(WITHOUT_EFFECT)) == {"router mobileAddrMaxAge", "router workerThreads", "router debugDumpFile"}
@@ -114,6 +113,9 @@ def test_the_attributes_that_are_refused() -> None:
 
 
 def test_a_policy_for_other_routers_is_refused() -> None:
+    for role in ("inter-router", "edge"):
+        with pytest.raises(SchemaError, match=f"policyVhost: cannot be set for role {role}: policies"):
+            validate_create(ENTITY_TYPES["connector"], {"role": role, "policyVhost": "v"})
     listener = ENTITY_TYPES["listener"]
     with pytest.raises(SchemaError, match="policyVhost: cannot be set for role inter-router: policies"):
         validate_create(listener, {"role": "inter-router", "policyVhost": "v"})
