@@ -14,6 +14,7 @@ cdef class Delivery:
     cdef public bytes state
     cdef public unsigned int did
     cdef public unsigned int oid
+    cdef public double at
     cdef public bint sent
 
 @cython.final

@@ -25,6 +25,7 @@ class Delivery:
         self.state = b""  # the last reported state that did not settle it
         self.did = 0  # incoming delivery-id
         self.oid = 0  # outgoing delivery-id
+        self.at = 0.0  # used by the router: when it was sent, if that is measured
         self.sent = True  # its last frame was sent
 
 

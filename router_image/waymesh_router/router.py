@@ -195,7 +195,7 @@ class Router:
             "link routes": lambda _: self.core.routed_attaches.tick(),
             "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
             "edge routers": self.core.edges.tick, "streams": self.core.credit.tick_streams,
-            "relays": lambda _: self.core.relays.tick(),
+            "relays": lambda _: self.core.relays.tick(), "windows": self.core.spread.tick,
             "telemetry": self._telemetry.tick,
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
@@ -209,6 +209,8 @@ class Router:
         if self.core.budget.excess:
             self.admission.relief.end_excess(now)
         following = min(following, self._long_work.run(now))
+        if self.core.spread.freed:
+            self.core.credit.send_freed()
         if self.core.expiry.busy and self.core.credit.end_expired():
             following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None

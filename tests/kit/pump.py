@@ -86,6 +86,8 @@ class Hub:
 
     def turn(self) -> None:
         """One turn of the loop: flush what is dirty until nothing is."""
+        if isinstance(self.handler, Core):
+            self.handler.credit.send_freed()
         while self.handler.dirty:
             batch, self.handler.dirty = self.handler.dirty, []
             for conn in batch:

@@ -24,6 +24,7 @@ cdef class Core(Handler):
     cdef readonly Counters counters
     cdef readonly BufferBudget budget
     cdef readonly DeliverySampling sampling
+    cdef readonly object spread
     cdef readonly Settlement settlement
     cdef readonly RoutedLinks routed_links
     cdef readonly CreditEvents credit

@@ -35,6 +35,7 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.forwarding.spread import Spread
 from waymesh_router.core.forwarding.stream_links import StreamLinks
 from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.link_kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
@@ -79,8 +80,9 @@ class Core(Handler):
         sections = Sections()
         self.sampling = DeliverySampling(self.context, self.counters, sections)
         # deliveries
-        self.settlement = Settlement(self.counters, self.sampling)
-        choice = ConsumerChoice()
+        self.spread = Spread(self.context)
+        self.settlement = Settlement(self.counters, self.sampling, self.spread)
+        choice = ConsumerChoice(self.spread)
         self.expiry = Expiry(self.context, self.counters)
         self.link_registry = LinkRegistry()
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling, self.expiry)

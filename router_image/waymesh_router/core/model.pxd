@@ -10,6 +10,8 @@ cdef class Branch
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.link cimport Link
+from waymesh_router.core.forwarding.speed cimport Speed
+from waymesh_router.core.forwarding.window cimport Window
 
 @cython.final
 cdef class RouterConnection(Connection):
@@ -98,6 +100,8 @@ cdef class RouterLink(Link):
     cdef public dict stream_links
     cdef public bint known_elsewhere
     cdef public int consumer_priority
+    cdef public Speed speed
+    cdef public Window window
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -127,7 +131,11 @@ cdef class Target:
     cdef public long long since
     cdef public RouterLink link
     cdef public long long outstanding
+    cdef public Speed speed
+    cdef public Window window
+    cdef public Address address
     cpdef bint stale(self) noexcept
+    cpdef bint full(self) except -1
     cpdef Node neighbour(self)
 
 @cython.final
@@ -147,6 +155,9 @@ cdef class Address:
     cdef public object subscriber
     cdef public bint exchange
     cdef public Py_ssize_t turn
+    cdef public double usual
+    cdef public bint watched
+    cdef public double held_since
     cdef public object pending
     cdef public Address fallback
     cdef public Address primary
@@ -164,6 +175,7 @@ cdef class Address:
     cpdef bint reachable(self) except -1
     cpdef bint direct(self) except -1
     cpdef bint directed(self) except -1
+    cpdef bint spread(self) except -1
     cpdef bint unused(self) except -1
 
 cdef Queued make_queued(RouterLink link, object annotations)

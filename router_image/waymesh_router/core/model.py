@@ -13,9 +13,9 @@ from waymesh_amqp.link import Link
 from waymesh_router.core.link_kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.link_kinds import DATA
+    from cython.cimports.waymesh_router.core.link_kinds import BALANCED, DATA
 else:
-    from waymesh_router.core.link_kinds import DATA
+    from waymesh_router.core.link_kinds import BALANCED, DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -148,6 +148,8 @@ class RouterLink(Link):
         self.stream_links: dict[tuple[RouterConnection, Address], RouterLink] | None = None  # incoming: these links
         self.known_elsewhere = False  # incoming, of an edge router that knows of consumers elsewhere
         self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
+        self.speed: Any = None  # outgoing: a Speed, see Spread; None: not measured
+        self.window: Any = None  # of an edge router: a Window
         self.unsettled = 0
         self.presettled = 0
         self.dropped_presettled = 0
@@ -198,15 +200,22 @@ class Node:
 class Target:
     """A remote router with consumers for an address, and the number of its outstanding deliveries."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, address: Address) -> None:
         self.node = node
+        self.address = address
         self.since = node.since
         self.link: RouterLink | None = None  # at an edge router, the uplink's sender for the address
         self.outstanding = 0
+        self.speed: Any = None  # a Speed, see Spread; None: not measured
+        self.window: Any = None  # a Window, see Spread
 
     def stale(self) -> cython.bint:
         """Whether the router has lost these consumers, but the target is not removed from its address yet."""
         return self.since != self.node.since
+
+    def full(self) -> cython.bint:
+        """Whether its window has no room."""
+        return bool(self.window is not None and self.window.full(self.outstanding))
 
     def neighbour(self) -> Node | None:
         """The neighbour for deliveries to these consumers."""
@@ -233,6 +242,9 @@ class Address:
         self.subscriber: Callable[[Any, RouterLink], object] | None = None
         self.exchange = False  # the subscriber is an exchange
         self.turn = 0
+        self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
+        self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
+        self.held_since = 0.0
         self.pending: PendingQueue | None = None
         self.fallback: Address | None = None  # for messages without a reachable consumer
         self.primary: Address | None = None  # the address whose fallback this is
@@ -272,6 +284,11 @@ class Address:
             if target.neighbour() is not None:
                 return True
         return False
+
+    def spread(self) -> cython.bint:
+        """Whether unsettled deliveries are spread over several consumers or routers by what they settle, see Spread."""
+        several: cython.bint = len(self.consumers) + len(self.targets) > 1
+        return several and self.treatment == BALANCED and not self.prioritized
 
     def unused(self) -> bool:
         """Whether nothing refers to the address."""

@@ -95,6 +95,10 @@ class SocketHost:
         """Set the router, before the loop runs."""
         self._router = self._http.router = router
         self._log.on_serious = router.logged
+        self.loop.on_wake = self._woken
+
+    def _woken(self, now: float) -> None:
+        self._router.core.now = now
 
     # ---- requests of the router (Host)
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:

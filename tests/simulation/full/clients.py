@@ -179,7 +179,12 @@ class Receiver(Link):
             delivery = Delivery()
             delivery.link, delivery.did = self, did
             assert self.session.unsettled_in.put(delivery)
-        crowd.world.after(crowd.world.rng.expovariate(1 / self.plan.delay), self._answer, did)
+        self.begin_answer(did)
+
+    def begin_answer(self, did: int) -> None:
+        """A message has arrived: answer it after a while."""
+        world = self.client.crowd.world
+        world.after(world.rng.expovariate(1 / self.plan.delay), self._answer, did)
 
     def _answer(self, did: int) -> None:
         receipt = self.open.get(did)
@@ -229,12 +234,12 @@ class Client:
         crowd.clients[self.conn] = self
 
     def sender(self, to: str, plan: SenderPlan, anonymous: bool = False) -> Any:
-        return self._attach(Sender, to, None if anonymous else to, plan)
+        return self.attach(Sender, to, None if anonymous else to, plan)
 
     def receiver(self, address: str, plan: ReceiverPlan) -> Any:
-        return self._attach(Receiver, address, plan)
+        return self.attach(Receiver, address, plan)
 
-    def _attach(self, kind: type, *details: Any) -> Any:
+    def attach(self, kind: type, *details: Any) -> Any:
         """A link, now or as soon as the connection is open; its place in `links` is returned."""
         self._later.append((kind, *details))
         place = len(self.links) + len(self._later) - 1

@@ -218,6 +218,9 @@ class SimRouter(Station):
         self.wake()
 
     # ---- a station
+    def woken(self, now: float) -> None:
+        self.router.core.now = now
+
     def tick(self, now: float) -> float:
         return float(self.router.tick(now))
 

@@ -240,6 +240,7 @@ class End:
     def feed(self, data: bytes) -> None:
         if not self.takes_input():
             return
+        self.station.woken(self.station.world.now)
         data = self.tail + data
         used = self.conn.receive(memoryview(data + SLACK), len(data))
         self.tail = data[used:]
@@ -340,6 +341,9 @@ class Station:
         if deadline == self._alarm:
             self._alarm = math.inf
             self.turn()
+
+    def woken(self, now: float) -> None:
+        """Bytes have arrived and are about to be handled."""
 
     def tick(self, now: float) -> float:
         """Timers; the next deadline."""

@@ -70,7 +70,7 @@ def test_consumers_and_exchanges_are_what_other_routers_must_know(link: RouterLi
 
 def test_a_remote_consumer_counts_while_a_path_leads_there(hub: Hub) -> None:
     address, node = q(), Node("B")
-    address.targets["B"] = Target(node)
+    address.targets["B"] = Target(node, address)
     assert (address.directed(), address.reachable()) == (False, False)
     assert not address.unused()
     node.connection = neighbour(hub, "B").conn

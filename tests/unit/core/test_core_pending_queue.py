@@ -12,6 +12,7 @@ from tests.kit.steps import steps
 from tests.unit.core.edge_peer import UP, EdgePeer
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
+from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.model import Queued
 
@@ -48,7 +49,7 @@ def bodies(peer: Peer) -> list[Any]:
 
 # ---- order
 def test_a_queue_has_its_deliveries_in_order_of_arrival() -> None:
-    first, second = Queued(None, None), Queued(None, None)
+    first, second = Queued(None, Annotations("R")), Queued(None, Annotations("R"))
     queue = PendingQueue()
     queue.append(first)
     queue.append(second)

@@ -227,7 +227,7 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
     orders = router.address("M0orders", BALANCED)
     orders.consumers.append(router.link(1, router.connection(1), is_sender=True))
     for name, outstanding in (("C", 2), ("B", 5)):
-        target = Target(Node(name))
+        target = Target(Node(name), orders)
         target.outstanding = outstanding
         orders.targets[name] = target
     orders.ingress, orders.egress, orders.transit, orders.to_container, orders.from_container = 1, 2, 3, 4, 5

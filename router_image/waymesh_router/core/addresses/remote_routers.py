@@ -36,7 +36,7 @@ class RemoteRouters:
         node = Node(router_id)
         self._addresses.nodes[router_id] = node
         node.address = self._addresses.get(ROUTER + router_id)
-        node.address.targets[router_id] = Target(node)
+        node.address.targets[router_id] = Target(node, node.address)
 
     def node_down(self, router_id: str) -> None:
         """A remote router is no longer reachable."""
@@ -54,7 +54,7 @@ class RemoteRouters:
         address = self._addresses.get(key, treatment)
         known = address.targets.get(router_id)
         if known is None or known.stale():
-            address.targets[router_id] = Target(node)
+            address.targets[router_id] = Target(node, address)
             if address.pending is not None:
                 self._pending.await_credit(address)
             self._addresses.refresh(address)

@@ -72,7 +72,7 @@ class AddressTable:
             if key.startswith(ROUTER):
                 node = self.nodes.get(key[1:])
                 if node is not None:
-                    address.targets[node.id] = Target(node)
+                    address.targets[node.id] = Target(node, address)
             elif key.startswith(EDGE):
                 address.treatment = BALANCED
             elif key.startswith(LINK_ROUTES):

@@ -231,7 +231,7 @@ class UplinkAddresses:
         there = address.targets.get(self.node.id)
         if there is not None and there.link is link:
             return
-        target_ = address.targets[self.node.id] = Target(self.node)
+        target_ = address.targets[self.node.id] = Target(self.node, address)
         target_.link = link
         if address.pending is not None:
             self._pending.await_credit(address)

@@ -19,18 +19,22 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.forwarding.spread import Spread
     from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink, Target
-
 
 LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 """Larger than any number of deliveries."""
+NEVER = cython.declare(cython.double, 1e300)
+"""Longer than any time, in seconds."""
 
 
 class ConsumerChoice:
     """Selects among local consumers and data links toward remote routers."""
 
-    def __init__(self) -> None:
+    def __init__(self, spread: Spread) -> None:
+        self.spread = spread
         self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
+        self.settled = False  # whether the current delivery is pre-settled
         self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
         self.paths = 0  # counts changes of the paths to remote routers
         self.barred: Connection | None = None  # edge router of the delivery, to which it must not return
@@ -45,7 +49,9 @@ class ConsumerChoice:
             return self.pick_prioritized(address, annotations)
         if address.treatment == CLOSEST:
             return self.pick_closest(address, annotations)
-        return self.pick_balanced(address, annotations)
+        if self.settled or not several(self, address):
+            return self.pick_balanced(address, annotations)
+        return pick_soonest(self, address, annotations)
 
     def pick_elsewhere(self, address: Address, annotations: Annotations, lk: RouterLink) -> RouterLink | None:
         """Like `pick`, for a delivery from an edge router: not back to it. Source: protocol/edge.md "No echo"."""
@@ -57,7 +63,7 @@ class ConsumerChoice:
 
     def only_ready(self, address: Address, out: RouterLink) -> cython.bint:
         """Whether `out` is the only ready consumer, so that `pick` selects it as long as it is ready."""
-        if address.targets or address.prioritized or not out.ready():
+        if address.targets or address.prioritized or not self.takes(address, out):
             return False
         links: list[RouterLink] = address.consumers
         n: cython.Py_ssize_t = len(links)
@@ -68,7 +74,7 @@ class ConsumerChoice:
             other = links[i]
             if other is out:
                 found = i
-            elif other.credit > 0 and other.ready():
+            elif other.credit > 0 and self.takes(address, other):
                 return False
         if found < 0:
             return False
@@ -81,10 +87,13 @@ class ConsumerChoice:
         target: Target
         for e in address.consumers:
             out = e
-            if out.ready():
+            if self.takes(address, out):
                 return True
+        limited: cython.bint = address.spread()
         for t in address.targets.values():
             target = t
+            if limited and target.full():
+                continue
             if target.link is not None:
                 if target.link.ready():
                     return True
@@ -158,6 +167,11 @@ class ConsumerChoice:
                 if least == 0:
                     return best
         return self.pick_remote(address, annotations, best, least) if address.targets else best
+
+    def takes(self, address: Address, out: RouterLink) -> cython.bint:
+        """Whether a local consumer is ready, and its window, if it is an edge router, has room."""
+        room: cython.bint = out.window is None or not out.window.full(out.unsettled) or not address.spread()
+        return room and out.ready()
 
     def pick_prioritized(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """A ready local consumer with the highest priority; consumers of other routers have priority 0.
@@ -303,3 +317,82 @@ class ConsumerChoice:
                 seen.append(neighbour.connection)
                 outs.append(found)
         return outs
+
+
+def several(choice: ConsumerChoice, address: Address) -> cython.bint:
+    """Whether unsettled deliveries are spread, and this one may go to more than one consumer or router."""
+    if not address.spread() or choice.barred is None or len(address.consumers) + len(address.targets) > 2:
+        return bool(address.spread())
+    out: RouterLink
+    for e in address.consumers:
+        out = e
+        if out.connection is choice.barred:
+            return False
+    return True
+
+
+def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
+    """Where the delivery will probably be settled first, by the number of those outstanding there and the time that
+    each takes; an idle consumer that is not slower than usual is soon enough."""
+    links: list[RouterLink] = address.consumers
+    n: cython.Py_ssize_t = len(links)
+    i: cython.Py_ssize_t = address.turn
+    _: cython.Py_ssize_t
+    best: RouterLink | None = None
+    least: cython.double = NEVER
+    out: RouterLink
+    usual: cython.double = address.usual if address.usual > 0.0 else 1.0
+    each: cython.double
+    cost: cython.double
+    for _ in range(n):
+        i += 1
+        if i >= n:
+            i = 0
+        out = links[i]
+        if out.credit <= 0 or out.connection is choice.barred or not out.ready():
+            continue
+        if out.speed is None:
+            choice.spread.measure_link(out)
+        if out.window is not None and out.window.full(out.unsettled):
+            continue
+        each = out.speed.each if out.speed.each > 0.0 else usual
+        cost = (out.unsettled + 1) * each
+        if cost < least:
+            best = out
+            least = cost
+            address.turn = i
+            if out.unsettled == 0 and each <= usual:
+                return best
+    return pick_soonest_remote(choice, address, annotations, best, least) if address.targets else best
+
+
+def pick_soonest_remote(
+    choice: ConsumerChoice, address: Address, annotations: Annotations, best: RouterLink | None, least: cython.double
+) -> RouterLink | None:
+    """The remote path with the least expected time if it is below `least`, else `best`.
+
+    Without a ready local consumer, the windows limit what is sent, as a consumer here could take it soon. What is on
+    its way through this router to consumers elsewhere is not limited: it would stop a link between routers.
+    """
+    usual: cython.double = address.usual if address.usual > 0.0 else 1.0
+    each: cython.double
+    cost: cython.double
+    limited: cython.bint = best is None and (len(address.consumers) > 0 or not annotations.trace)
+    target: Target
+    for t in address.targets.values():
+        target = t
+        if target.speed is None:
+            choice.spread.measure_target(target)
+        if limited and target.full():
+            continue
+        each = target.speed.each if target.speed.each > 0.0 else usual
+        cost = (target.outstanding + target.node.cost + 1) * each
+        if cost < target.window.least:
+            cost = target.window.least
+        if cost < least:
+            found = choice.remote_link(target, annotations)
+            if found is not None and found.ready():
+                best = found
+                least = cost
+                choice.picked = target
+    return best

@@ -5,6 +5,7 @@ from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.forwarding.spread cimport Spread
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
 from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 
@@ -16,6 +17,7 @@ cdef class CreditEvents:
     cdef readonly PendingDeliveries pending
     cdef readonly Gathering gathering
     cpdef on_credit(self, RouterLink out)
+    cpdef send_freed(self)
     cpdef bint end_expired(self) except -1
     cpdef tick_streams(self, double now)
     cdef on_writable(self, Connection connection)

@@ -10,6 +10,7 @@ from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.spread import Spread
 from waymesh_router.core.forwarding.writable_links import WritableLinks
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import RouterConnection, RouterLink
@@ -55,13 +56,25 @@ class CreditEvents:
         if out.kind == DATA and out.address is None:
             conn: RouterConnection = out.connection
             if conn.waiting:
-                for address in list(conn.waiting):
+                waiting = conn.waiting
+                conn.waiting = {}
+                for address in waiting:
                     self.pending.drain_groups(address, False)
-                    if address.pending is None:
-                        conn.waiting.pop(address, None)
+                    if address.pending is not None:
+                        self.pending.await_credit(address)
         elif out.address is not None and out.address.pending is not None:
             self.pending.drain_to(out.address, out)
         out.finish_drain()
+
+    def send_freed(self) -> None:
+        """Windows have room again: send what waits for them."""
+        spread: Spread = self.pending.settlement.spread
+        freed = spread.freed
+        spread.freed = {}
+        for address in freed:
+            self.pending.drain_groups(address, False)
+            if address.pending is not None:
+                self.pending.await_credit(address)
 
     def end_expired(self) -> cython.bint:
         """Go on where the last turn of the event loop had ended as many expired deliveries as it could. Returns whether

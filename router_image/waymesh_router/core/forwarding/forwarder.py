@@ -152,7 +152,10 @@ class Forwarder:
 
     def to_one(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Send a delivery to one consumer of its address, or queue it."""
-        out = self.choice.pick(address, annotations) if address.pending is None and not transfer.state_bytes else None
+        out: RouterLink | None = None
+        if not transfer.state_bytes and (address.pending is None or self.pending.overtakes(address, lk, annotations)):
+            self.choice.settled = lk.transfer_settled
+            out = self.choice.pick(address, annotations)
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)
         elif self.choice.has_path(address, annotations):
@@ -168,6 +171,7 @@ class Forwarder:
         """Like `to_one`, for a delivery from an edge router: it delivers to its own consumers itself."""
         out: RouterLink | None = None
         if address.pending is None and not transfer.state_bytes:
+            self.choice.settled = lk.transfer_settled
             out = self.choice.pick_elsewhere(address, annotations, lk)
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)

@@ -134,5 +134,5 @@ class LaterFrames:
                 self.settlement.sender_settled(q.delivery, b"")
         if q.unstarted == 0:
             self.sender.return_credit(q)
-        elif q.to_routers == 0 and (q.branches is not None or q.address.consumers):
+        elif q.to_routers == 0 and (q.branches is not None or self.credit.pending.waits_for_consumers(q.address, q)):
             self.sender.return_early(q)

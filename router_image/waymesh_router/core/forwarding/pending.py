@@ -102,21 +102,45 @@ class PendingDeliveries:
         self.expiry.begin(q)
         pending.append(q)
         self.await_credit(address)
-        if address.consumers:
+        if address.spread():
+            self.settlement.spread.watch(address)
+        if self.waits_for_consumers(address, q):
             self.sender.return_early(q)
 
+    def waits_for_consumers(self, address: Address, q: Queued) -> cython.bint:
+        """Whether a delivery that was appended to the queue waits for a consumer, here or behind a window, and not only
+        for the credit of a link between routers, which comes soon."""
+        if address.consumers:
+            return True
+        pending: PendingQueue | None = address.pending
+        if pending is None or q.settled or not address.spread():
+            return False
+        return pending.count > pending.passing or not q.annotations.trace
+
     def await_credit(self, address: Address) -> None:
-        """Check the queue of an address whenever a neighbour that leads to consumers issues credit."""
+        """Check the queue of an address whenever a neighbour that leads to consumers issues credit. Credit is of no use
+        while the window of those consumers is full."""
         if not address.targets:
             return
         target: Target
+        pending: PendingQueue | None = address.pending
+        limited: cython.bint = pending is not None and pending.passing == 0 and address.spread()
         for t in address.targets.values():
             target = t
+            if limited and target.full():
+                continue
             neighbour = target.neighbour()
             if neighbour is not None and neighbour.connection is not None:
                 neighbour.connection.waiting[address] = None
 
     # ---- outgoing
+    def overtakes(self, address: Address, lk: RouterLink, annotations: Annotations) -> cython.bint:
+        """Whether a delivery on its way to other routers may overtake all that waits, as windows do not limit it."""
+        if not annotations.trace or address.consumers or lk.transfer_settled or not address.spread():
+            return False
+        pending: PendingQueue | None = address.pending
+        return pending is not None and pending.passing == 0
+
     def others_barred(self, address: Address) -> cython.bint:
         """Whether deliveries wait that a connection bars: others may overtake them."""
         pending: PendingQueue | None = address.pending
@@ -134,6 +158,8 @@ class PendingDeliveries:
     def drain(self, address: Address) -> None:
         """Send queued deliveries, in order, as far as consumers are ready. Release those without a path."""
         self.drain_groups(address, True)
+        if address.pending is not None:
+            self.await_credit(address)
 
     def drain_groups(self, address: Address, paths_changed: cython.bint) -> None:
         """Send the oldest delivery until no group can go on. `paths_changed`: some may have no path any more, so that
@@ -166,6 +192,7 @@ class PendingDeliveries:
             return self.expire(address, q)
         lk: RouterLink | None = q.barring()
         self.choice.priority = q.priority
+        self.choice.settled = q.settled
         if lk is not None:
             out = self.choice.pick_elsewhere(address, q.annotations, lk)
             if out is None and self.choice.has_path_elsewhere(address, q.annotations, lk):
@@ -203,7 +230,7 @@ class PendingDeliveries:
             return
         q: Queued
         pending: PendingQueue
-        while address.pending is not None and out.ready():
+        while address.pending is not None and self.choice.takes(address, out):
             pending = address.pending
             if pending.barred is not None:  # some may be barred from this consumer
                 self.drain_groups(address, False)

@@ -80,6 +80,7 @@ class PendingQueue:
 
     def __init__(self) -> None:
         self.count = 0
+        self.passing = 0  # deliveries that came from other routers
         self.free = PendingGroup()  # deliveries that may go to any consumer
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
         # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
@@ -115,6 +116,7 @@ class PendingQueue:
         lk: RouterLink | None = q.barring()
         group: PendingGroup = self.free
         self.count += 1
+        self.passing += came_from_router(q)
         if lk is not None:
             group = self.group_barred_by(lk.connection, q.arrival)
         group.append(q)
@@ -200,6 +202,12 @@ class PendingQueue:
         group: PendingGroup | None = self.group_of(q)
         if group is not None and group.remove(q):
             self.count -= 1
+            self.passing -= came_from_router(q)
+
+
+def came_from_router(q: Queued) -> cython.int:
+    """1 for a delivery that another router has passed on, else 0."""
+    return 1 if q.annotations.trace else 0
 
 
 def _arrival(q: Queued) -> int:

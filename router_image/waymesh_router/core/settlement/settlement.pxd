@@ -2,12 +2,14 @@ cimport cython
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_router.core.counters cimport Counters
 from waymesh_router.core.delivery_sampling cimport DeliverySampling, Sample
+from waymesh_router.core.forwarding.spread cimport Spread
 from waymesh_router.core.model cimport Group, RouterLink, Target
 
 @cython.final
 cdef class Settlement:
     cdef readonly Counters counters
     cdef readonly DeliverySampling sampling
+    cdef readonly Spread spread
     cdef bint track(self, RouterLink lk, Delivery d) except -1
     cdef int track_outgoing(self, Delivery d, RouterLink out, unsigned int oid, Target target) except -1
     cdef forwarded_settled(self, RouterLink lk)
@@ -23,5 +25,5 @@ cdef class Settlement:
     cdef int return_credit(self, Delivery d, RouterLink lk) except -1
     cdef int leave_incoming(self, Delivery d, RouterLink lk) except -1
     cdef leave_outgoing(self, Delivery d, RouterLink out)
-    cdef int leave_target(self, Delivery d) except -1
+    cdef int leave_target(self, Delivery d, bint done) except -1
     cdef forget(self, Delivery d)

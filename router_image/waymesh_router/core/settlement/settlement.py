@@ -32,15 +32,17 @@ else:
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
+    from waymesh_router.core.forwarding.spread import Spread
     from waymesh_router.core.model import Group, RouterLink, Target
 
 
 class Settlement:
     """Connects the incoming and the outgoing half of each delivery until both are settled."""
 
-    def __init__(self, counters: Counters, sampling: DeliverySampling) -> None:
+    def __init__(self, counters: Counters, sampling: DeliverySampling, spread: Spread) -> None:
         self.counters = counters
         self.sampling = sampling
+        self.spread = spread
 
     # ---- deliveries that begin
     def track(self, lk: RouterLink, d: Delivery) -> cython.bint:
@@ -61,6 +63,10 @@ class Settlement:
         if target is not None:
             d.target = target
             target.outstanding += 1
+            if target.speed is not None:
+                self.spread.sent_to_target(d, target)
+        elif out.speed is not None:
+            self.spread.sent_to_link(d, out)
 
     def forwarded_settled(self, lk: RouterLink) -> None:
         """A delivery was sent settled: settle its incoming half too, and return the credit."""
@@ -101,8 +107,10 @@ class Settlement:
             out.unsettled -= 1
             d.out = None
             count_on_link(out, code)
+            if out.speed is not None:
+                self.spread.link_settled(d, out, code == ACCEPTED_CODE)
         if d.target is not None:
-            self.leave_target(d)
+            self.leave_target(d, code == ACCEPTED_CODE)
         if d.group is not None:
             self.branch_done(d.group, state)
             return None
@@ -208,14 +216,18 @@ class Settlement:
         out.session.unsettled_out.drop(d)
         out.unsettled -= 1
         d.out = None
-        self.leave_target(d)
+        if out.speed is not None:
+            self.spread.link_settled(d, out, False)
+        self.leave_target(d, False)
 
-    def leave_target(self, d: Delivery) -> None:
-        """The delivery no longer counts as outstanding at a remote router."""
+    def leave_target(self, d: Delivery, done: cython.bint) -> None:
+        """The delivery no longer counts as outstanding at a remote router. `done`: it was accepted there."""
         if d.target is not None:
             target: Target = d.target
             target.outstanding -= 1
             d.target = None
+            if target.speed is not None:
+                self.spread.target_settled(d, target, done)
 
     def forget(self, d: Delivery) -> None:
         """Remove a delivery from both sides without an outcome."""
@@ -225,4 +237,4 @@ class Settlement:
             self.leave_incoming(d, lk)
         if out is not None:
             self.leave_outgoing(d, out)
-        self.leave_target(d)
+        self.leave_target(d, False)

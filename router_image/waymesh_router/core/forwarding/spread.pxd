@@ -1,0 +1,21 @@
+cimport cython
+from waymesh_amqp.delivery cimport Delivery
+from waymesh_router.core.forwarding.speed cimport Speed
+from waymesh_router.core.forwarding.window cimport Window
+from waymesh_router.core.model cimport Address, RouterLink, Target
+
+@cython.final
+cdef class Spread:
+    cdef object context
+    cdef public dict freed
+    cdef object _watched
+    cpdef measure_link(self, RouterLink out)
+    cpdef measure_target(self, Target target)
+    cdef sent_to_link(self, Delivery d, RouterLink out)
+    cdef sent_to_target(self, Delivery d, Target target)
+    cdef link_settled(self, Delivery d, RouterLink out, bint done)
+    cdef target_settled(self, Delivery d, Target target, bint done)
+    cdef learn(self, Address address, Speed speed, Window window)
+    cdef watch(self, Address address)
+    cpdef tick(self, double now)
+    cdef bint look(self, Address address, double now) except -1

@@ -1,0 +1,138 @@
+"""Spreads the unsettled deliveries of balanced addresses over consumers and other routers, by what they settle.
+
+Measures at what speed each of them settles (`Speed`), keeps the windows of other routers and of edge routers
+(`Window`), and remembers the addresses whose waiting deliveries can go on because a window has room again. See
+decision 0060.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import cython
+
+from waymesh_router.core.forwarding.speed import Speed
+from waymesh_router.core.forwarding.window import Window
+from waymesh_router.core.model import Address, RouterLink, Target
+
+if TYPE_CHECKING:
+    from waymesh_amqp.delivery import Delivery
+    from waymesh_router.core.core_context import CoreContext
+
+USUAL_WEIGHT = cython.declare(cython.double, 0.0625)
+"""Weight of a settlement in the usual time of an address."""
+LOOK_S = cython.declare(cython.double, 0.5)
+"""Time between two looks at an address whose deliveries wait."""
+LOOKS = 64
+"""Most addresses that are looked at in one tick."""
+
+
+class Spread:
+    """What is measured, and the addresses that have to be drained because of it."""
+
+    def __init__(self, context: CoreContext) -> None:
+        self.context = context
+        self.freed: dict[Address, None] = {}  # deliveries wait there, and a window has room again
+        self._watched: deque[tuple[float, Address]] = deque()  # (when to look at it, address): deliveries wait there
+
+    # ---- deliveries
+    def measure_link(self, out: RouterLink) -> None:
+        """Measure a consumer from now on; one that is an edge router has a window."""
+        out.speed = Speed()
+        if out.edge:
+            out.window = Window()
+
+    def measure_target(self, target: Target) -> None:
+        """Measure another router from now on."""
+        target.speed = Speed()
+        target.window = Window()
+
+    def sent_to_link(self, d: Delivery, out: RouterLink) -> None:
+        """A delivery was sent to a consumer that is measured."""
+        if out.unsettled == 1 or out.window is not None:
+            now: cython.double = self.context.now
+            d.at = now
+            if out.unsettled == 1:
+                out.speed.began(now)
+
+    def sent_to_target(self, d: Delivery, target: Target) -> None:
+        """A delivery was sent to another router that is measured."""
+        now: cython.double = self.context.now
+        d.at = now
+        if target.outstanding == 1:
+            target.speed.began(now)
+
+    def link_settled(self, d: Delivery, out: RouterLink, done: cython.bint) -> None:
+        """A consumer that is measured has settled a delivery, which no longer counts. `done`: it was accepted; other
+        outcomes say nothing about its speed."""
+        address: Address | None = out.address
+        if address is None:
+            return
+        if done and out.attached:
+            now: cython.double = self.context.now
+            out.speed.settled(now)
+            if out.window is not None and d.at > 0.0:
+                out.window.settled(now, d.at, out.unsettled + 1)
+            self.learn(address, out.speed, out.window)
+        if out.window is not None and address.pending is not None:
+            self.freed[address] = None
+
+    def target_settled(self, d: Delivery, target: Target, done: cython.bint) -> None:
+        """The same for another router."""
+        if done and d.at > 0.0:
+            now: cython.double = self.context.now
+            target.speed.settled(now)
+            target.window.settled(now, d.at, target.outstanding + 1)
+            self.learn(target.address, target.speed, target.window)
+        if target.address.pending is not None:
+            self.freed[target.address] = None
+
+    def learn(self, address: Address, speed: Speed, window: Window | None) -> None:
+        """Consumers that are not known yet are expected to be as fast as is usual at the address, as are those that
+        settle in batches: if they do not have enough for one, they seem slow."""
+        if window is not None and window.lifted():
+            speed.each = 0.0
+        elif address.usual == 0.0:
+            address.usual = speed.each
+        else:
+            address.usual += USUAL_WEIGHT * (speed.each - address.usual)
+
+    # ---- windows that nothing opens
+    def watch(self, address: Address) -> None:
+        """Deliveries wait at the address: look at its windows after a while, and again."""
+        if not address.watched:
+            address.watched = True
+            now: cython.double = self.context.now
+            address.held_since = now
+            self._watched.append((now + LOOK_S, address))
+
+    def tick(self, now: cython.double) -> None:
+        """Look at the addresses for which it is time, a limited number of them."""
+        for _ in range(LOOKS):
+            if not self._watched or self._watched[0][0] > now:
+                return
+            address: Address = self._watched.popleft()[1]
+            address.watched = False
+            if address.pending is not None:
+                if self.look(address, now):
+                    self.freed[address] = None
+                address.watched = True
+                self._watched.append((now + LOOK_S, address))
+
+    def look(self, address: Address, now: cython.double) -> cython.bint:
+        """Let windows grow that are full although nothing was settled for long. Returns whether one has grown."""
+        grown: cython.bint = False
+        since: cython.double = address.held_since
+        target: Target
+        out: RouterLink
+        one: Any
+        for one in address.targets.values():
+            target = one
+            if target.window is not None and target.window.look(now, target.outstanding, since):
+                grown = True
+        for one in address.consumers:
+            out = one
+            if out.window is not None and out.window.look(now, out.unsettled, since):
+                grown = True
+        return grown

@@ -1,0 +1,104 @@
+"""Work of balanced addresses goes to workers that are free, wherever they are, and waits where it came in else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.full.workers import Shop
+
+NEAR = 0.0005
+PAIR = {("A", "B"): NEAR}
+LINE = {**PAIR, ("B", "C"): NEAR}
+TRIANGLE = {**LINE, ("A", "C"): NEAR}
+
+
+def done(shop: Shop, workers: list[tuple[str, float]], prefetch: int, count: int, batch: int = 1) -> float:
+    """Have a burst of work done; the time by that of workers who always have some."""
+    for router, job in workers:
+        shop.worker(router, job, prefetch, batch=batch)
+    took = shop.burst("A", count)
+    return took * sum(1 / job for _, job in workers) / count
+
+
+def test_fast_workers_here_do_more_than_slow_ones_elsewhere() -> None:
+    shop = Shop("AB", PAIR)
+    ratio = done(shop, [("A", 0.005), ("A", 0.005), ("B", 0.05), ("B", 0.05)], 10, 2000)
+    assert sum(shop.shares[:2]) >= 0.8 * 2000
+    assert ratio < 1.5
+
+
+def test_fast_workers_elsewhere_do_more_than_slow_ones_here() -> None:
+    shop = Shop("AB", PAIR)
+    ratio = done(shop, [("A", 0.05), ("A", 0.05), ("B", 0.005), ("B", 0.005)], 10, 2000)
+    assert sum(shop.shares[2:]) >= 0.8 * 2000
+    assert ratio < 1.5
+
+
+def test_a_worker_here_and_one_elsewhere_do_half_each() -> None:
+    shop = Shop("AB", PAIR)
+    ratio = done(shop, [("A", 0.005), ("B", 0.005)], 1, 200)
+    assert min(shop.shares) >= 80
+    assert ratio < 1.5
+
+
+def test_equal_workers_in_a_triangle_do_a_third_each() -> None:
+    shop = Shop("ABC", TRIANGLE)
+    ratio = done(shop, [("A", 0.005), ("B", 0.005), ("C", 0.005)], 1, 1000)
+    assert min(shop.shares) >= 270
+    assert ratio < 1.5
+
+
+def test_the_slowest_of_a_line_does_the_least() -> None:
+    shop = Shop("ABC", LINE)
+    ratio = done(shop, [("A", 0.005), ("B", 0.008), ("C", 0.014)], 20, 600)
+    assert shop.shares[0] > shop.shares[1] > shop.shares[2] >= 60
+    assert ratio < 1.5
+
+
+def test_workers_of_two_other_routers() -> None:
+    shop = Shop("ABC", TRIANGLE)
+    ratio = done(shop, [("B", 0.005), ("B", 0.005), ("C", 0.05), ("C", 0.05)], 10, 2000)
+    assert sum(shop.shares[:2]) >= 0.8 * 2000
+    assert ratio < 1.5
+
+
+def test_many_workers_of_other_routers_all_have_work() -> None:
+    shop = Shop("ABC", TRIANGLE)
+    assert done(shop, [("BC"[number % 2], 0.02) for number in range(20)], 5, 4000) < 1.5
+    assert min(shop.shares) >= 150
+
+
+@pytest.mark.parametrize("workers", ["BC", "ABC", "BBBCCC"])
+def test_workers_that_settle_in_batches_are_not_stopped(workers: str) -> None:
+    """Elsewhere, windows are too small for a batch at first: they grow after one second and two more."""
+    shop = Shop("ABC", TRIANGLE)
+    done(shop, [(router, 0.005) for router in workers], 20, 1000, 10)
+    before = len(shop.ledger.sent)
+    assert shop.burst("A", 20 * len(workers)) < 40.0, "30 s are for batches that are not complete"
+    assert len(shop.ledger.sent) == before + 20 * len(workers)
+
+
+def test_a_worker_that_stops_does_not_stop_the_work() -> None:
+    """What it holds waits for it, all else is done by the other one."""
+    shop = Shop("AB", PAIR)
+    shop.worker("A", 0.005, 1)
+    shop.worker("B", 0.005, 1)
+    shop.burst("A", 200)
+    shop.workers[1]().plan = shop.workers[1]().plan.__class__(1, 40.0, 1.0)
+    assert shop.burst("A", 200) < 400.0
+    assert shop.shares[0] >= 180
+
+
+def test_a_router_that_is_lost_gives_its_work_back() -> None:
+    shop = Shop("ABC", TRIANGLE)
+    for router in "BC":
+        shop.worker(router, 0.02, 5)
+    client = shop.crowd.client(shop.network.routers["A"])
+    sent = shop.start(client, 400)
+    shop.network.run(0.5)
+    shop.network.routers["C"].crash()
+    shop.network.until(lambda: not (sent.left or sent.under_way), 60.0)
+    target = shop.network.routers["A"].core.addresses["M0work"].targets
+    assert set(target) == {"B"}
+    assert target["B"].outstanding == 0
+    assert not shop.ledger.violations()

@@ -1,0 +1,112 @@
+"""Consumers that work on one message after the other, and bursts of work for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tests.simulation.full.clients import ENCODED, Client, Crowd, Receiver, ReceiverPlan, Sender, SenderPlan
+from tests.simulation.full.ledger import ACCEPTED, Ledger
+from tests.simulation.full.network import Network
+from tests.simulation.full.oracle import faults
+from waymesh_amqp.transfer import IncomingTransfer
+
+BURST = 1e-6
+"""Seconds between messages of a sender that has them all at once."""
+
+
+IDLE_S = 30.0
+
+
+class Worker(Receiver):
+    """Settles each message after `delay` of its plan, a half more or less, and then begins with the next one.
+
+    `batch`: it settles so many together; fewer when it had nothing to do for IDLE_S.
+    """
+
+    batch = 1
+
+    def take(self, transfer: IncomingTransfer) -> None:
+        if not hasattr(self, "todo"):
+            self.todo: deque[int] = deque()
+            self.done: list[int] = []
+            self.working = False
+        Receiver.take(self, transfer)
+
+    def begin_answer(self, did: int) -> None:
+        self.todo.append(did)
+        self.work()
+
+    def work(self) -> None:
+        if self.todo and not self.working:
+            self.working = True
+            world = self.client.crowd.world
+            world.after(self.plan.delay * world.rng.uniform(0.5, 1.5), self._finish)
+
+    def _finish(self) -> None:
+        self.working = False
+        self.done.append(self.todo.popleft())
+        if len(self.done) >= self.batch:
+            self._settle()
+        elif not self.todo:
+            self.client.crowd.world.after(IDLE_S, self._settle_rest, self.done[-1])
+        self.work()
+
+    def _settle_rest(self, last: int) -> None:
+        if self.done and self.done[-1] == last and not (self.todo or self.working):
+            self._settle()
+
+    def _settle(self) -> None:
+        for did in self.done:
+            receipt = self.open.pop(did, None)  # None: the link has ended
+            if receipt is not None:
+                receipt.outcome = ACCEPTED
+                self.session.settle(did, ENCODED[ACCEPTED])
+                self.return_credit()
+        self.done.clear()
+        self.client.crowd.wake()
+
+
+class Shop:
+    """Routers with workers of one address. `cables`: pairs of names with the latency."""
+
+    def __init__(self, names: str, cables: dict[tuple[str, str], float], extra: str = "") -> None:
+        self.network = Network()
+        self.network.chunked = 0.0
+        for name in names:
+            self.network.router(name, extra)
+        for (one, other), latency in cables.items():
+            self.network.cable(one, other, latency)
+        self.network.start()
+        self.network.until(lambda: not faults(self.network), 30.0, 0.1)
+        self.ledger = Ledger(self.network)
+        self.crowd = Crowd(self.network, self.ledger)
+        self.workers: list[Any] = []
+
+    def worker(self, router: str, delay: float, prefetch: int, address: str = "work", batch: int = 1) -> None:
+        """A worker with its own connection."""
+        client = self.crowd.client(self.network.routers[router])
+        self.workers.append(client.attach(Worker, address, ReceiverPlan(prefetch, delay, 1.0)))
+        self.network.run(0.2)
+        self.workers[-1]().batch = batch
+
+    def start(self, client: Client, count: int, address: str = "work") -> Sender:
+        """Send so many messages as fast as the router takes them."""
+        place = client.sender(address, SenderPlan(count, settled=0.0, pace=BURST))
+        self.network.run(0.01)
+        sender: Sender = place()
+        return sender
+
+    def burst(self, router: str, count: int, address: str = "work", limit: float = 600.0) -> float:
+        """Have all that work done; seconds that it takes."""
+        self.network.run(1.0)
+        before = [worker().received for worker in self.workers]
+        client = self.crowd.client(self.network.routers[router])
+        sender = self.start(client, count, address)
+        took = self.network.until(lambda: not (sender.left or sender.under_way), limit)
+        self.shares = [worker().received - old for worker, old in zip(self.workers, before, strict=True)]
+        assert sum(self.shares) == count
+        assert {code for sent in self.ledger.sent for code in sent.outcomes} == {ACCEPTED}
+        assert not self.ledger.unexpected
+        client.close()
+        return took

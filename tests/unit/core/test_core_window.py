@@ -1,0 +1,121 @@
+"""The window of another router: simulated consumers there, one message after the other."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+
+import pytest
+
+from waymesh_router.core.forwarding.window import Window
+
+
+class Elsewhere:
+    """Consumers behind a window, always with work; `jobs`: seconds of a job of each; `lag`: one way."""
+
+    def __init__(self, jobs: list[float], lag: float = 0.001) -> None:
+        self.window = Window()
+        self.rng = random.Random(1)
+        self.jobs, self.lag = jobs, lag
+        self.now, self.done = 100.0, 0
+        self.free = deque(range(len(jobs)))
+        self.queue: deque[float] = deque()
+        self.events: list[tuple[float, int, float]] = []
+        self.outstanding = 0
+        self.limits: list[float] = []
+
+    def run(self, settlements: int) -> float:
+        """The share of the consumers' speed that was used."""
+        start, first = self.now, self.done
+        while self.done < first + settlements:
+            while not self.window.full(self.outstanding):
+                self.outstanding += 1
+                self.queue.append(self.now)
+            while self.queue and self.free:
+                consumer, sent = self.free.popleft(), self.queue.popleft()
+                job = self.jobs[consumer] * self.rng.uniform(0.5, 1.5)
+                heapq.heappush(self.events, (max(self.now, sent + self.lag) + job + self.lag, consumer, sent))
+            self.now, consumer, sent = heapq.heappop(self.events)
+            self.free.append(consumer)
+            self.window.settled(self.now, sent, self.outstanding)
+            self.outstanding -= 1
+            self.done += 1
+            self.limits.append(self.window.limit)
+        return settlements / (self.now - start) / sum(1 / job for job in self.jobs)
+
+    def usual(self) -> float:
+        """The window in the middle of the last settlements."""
+        recent = sorted(self.limits[-500:])
+        return recent[len(recent) // 2]
+
+
+@pytest.mark.parametrize("consumers", [1, 5, 50])
+def test_all_consumers_have_work_and_little_waits(consumers: int) -> None:
+    there = Elsewhere([0.02] * consumers)
+    there.run(200 * consumers)
+    assert there.run(200 * consumers) > 0.9
+    assert consumers <= there.usual() <= 2 * consumers + 4
+
+
+def test_consumers_of_different_speeds_have_work() -> None:
+    there = Elsewhere([0.005, 0.01, 0.02, 0.05] * 3)
+    there.run(1000)
+    assert there.run(2000) > 0.75
+
+
+def test_the_window_does_not_grow_for_ever_under_steady_load() -> None:
+    there = Elsewhere([0.02] * 4)
+    there.run(20_000)
+    assert max(there.limits[1000:]) < 20
+
+
+def test_it_follows_consumers_that_come_and_go_and_jobs_that_change() -> None:
+    there = Elsewhere([0.02] * 2)
+    there.run(1000)
+    there.jobs += [0.02] * 18
+    there.free.extend(range(2, 20))
+    there.run(1000)
+    assert there.run(2000) > 0.85
+    there.jobs[:] = [0.2] * 20
+    there.run(1000)
+    assert there.run(1000) > 0.85
+    assert there.usual() < 60
+
+
+# ---- nothing is settled
+def test_it_doubles_after_one_second_without_a_settlement_and_after_two() -> None:
+    window = Window()
+    assert window.full(4)
+    assert not window.full(3)
+    assert not window.look(100.5, 4, 100.0)
+    assert window.look(101.0, 4, 100.0)
+    assert window.limit == 8.0
+    assert not window.look(101.5, 7, 100.0), "it has room"
+    assert not window.look(101.5, 8, 100.0)
+    assert window.look(102.0, 8, 100.0)
+    assert window.limit == 16.0
+
+
+def test_a_settlement_gives_it_its_former_size() -> None:
+    window = Window()
+    for second in range(1, 9):
+        window.look(100.0 + second, 1000, 100.0)
+    assert window.limit > 16.0
+    window.settled(109.0, 100.0, 9)
+    window.settled(110.0, 101.0, 8)
+    assert window.limit < 8.0
+    assert not window.look(111.0, 8, 100.0), "jobs take nine seconds, as is known now"
+
+
+def test_there_is_no_limit_for_batches_that_are_larger_than_the_window() -> None:
+    window = Window()
+    for second in (1, 2):
+        window.look(100.0 + second, 1000, 100.0)
+    for number in range(10):
+        window.settled(102.5, 100.0, 16 - number)
+    assert window.lifted()
+    assert not window.full(1_000_000)
+    for number in range(40):
+        window.settled(103.0 + number, 102.0 + number, 3)
+    assert not window.lifted(), "they are settled one by one"
