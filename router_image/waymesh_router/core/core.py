@@ -80,7 +80,7 @@ class Core(Handler):
         sections = Sections()
         self.sampling = DeliverySampling(self.context, self.counters, sections)
         # deliveries
-        self.spread = Spread(self.context)
+        self.spread = Spread(now)
         self.settlement = Settlement(self.counters, self.sampling, self.spread)
         choice = ConsumerChoice(self.spread)
         self.expiry = Expiry(self.context, self.counters)
@@ -164,7 +164,7 @@ class Core(Handler):
 
     @now.setter
     def now(self, now: float) -> None:
-        self.context.now = now
+        self.context.now = self.spread.now = now
 
     # ---- connections
     def on_open(self, connection: Connection, performative: Open) -> None:

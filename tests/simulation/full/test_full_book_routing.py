@@ -373,5 +373,5 @@ def test_routing_patterns(distribution: str, expected: list[int]) -> None:
     sender = producer.sender("news")
     book.network.run(0.2)
     producer.send(sender, 15)
-    book.network.run(2.0)  # balanced: each router gets four, and more after a second in which nothing is settled
+    book.network.run(1.0)  # balanced: each router gets four, and more after a while in which nothing is settled
     assert [len(link.got) for link in links] == expected

@@ -14,9 +14,10 @@ from tests.kit.steps import steps
 from tests.unit.core.edge_peer import EdgePeer
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Transfer
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Described, Symbol, UInt, ULong
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST
 
+STATE = Described(ULong(0x23), [UInt(1), ULong(2)])
 FIRST = 4
 """The window of a router of which nothing is known."""
 
@@ -130,6 +131,45 @@ def test_deliveries_on_their_way_pass_those_that_wait_for_windows(hub: Hub) -> N
     assert waiting(hub) == 20 - 2 * FIRST
 
 
+def test_presettled_deliveries_pass_those_that_wait_for_windows(hub: Hub) -> None:
+    one, other = remote(hub, "B"), remote(hub, "C")
+    send(hub, 20)
+    assert got(one) + got(other) == 2 * FIRST
+    send(hub, 20, settled=True)
+    assert got(one) + got(other) == 20
+    send(hub, 20, settled=True, state=STATE)  # sent from a record of the queue
+    assert got(one) + got(other) == 20
+    assert waiting(hub) == 20 - 2 * FIRST
+
+
+def test_presettled_deliveries_of_an_edge_router_pass_those_that_wait_for_windows(hub: Hub) -> None:
+    one, other, edge = remote(hub, "B"), remote(hub, "C"), EdgePeer(hub)
+    handle = edge.sender("q")
+    for _ in range(20):
+        edge.send(handle, settled=False)
+    assert got(one) + got(other) == 2 * FIRST
+    for _ in range(20):
+        edge.send(handle)
+    assert got(one) + got(other) == 20
+
+
+@pytest.mark.parametrize("passing", [False, True])
+def test_what_windows_do_not_limit_waits_only_for_credit_of_links(hub: Hub, passing: bool) -> None:
+    """Else it would wait until all before it can go, which takes as long as the consumers do."""
+    source, one, other = neighbour(hub, "A"), remote(hub, "B", credit=FIRST), remote(hub, "C", credit=FIRST)
+    send(hub, 20)
+    assert (got(one), got(other)) == (FIRST, FIRST)
+    if passing:
+        for node in "BC":
+            core_of(hub).nodes[node].valid_origins = {"A"}
+        source.send(frames.transfer(0, from_mesh("A"), handle=3))
+    else:
+        send(hub, 1, settled=True)
+    assert waiting(hub) == 21 - 2 * FIRST
+    one.end.feed(frames.credit(100, 2, delivery_count=FIRST))
+    assert got(one) == 21 - 2 * FIRST
+
+
 def test_deliveries_on_their_way_wait_for_consumers_here_and_return_the_credit_of_their_link(hub: Hub) -> None:
     source, there, here = neighbour(hub, "A"), remote(hub, "B"), local(hub, 0)
     core_of(hub).nodes["B"].valid_origins = {"A"}
@@ -154,11 +194,11 @@ def test_windows_grow_when_nothing_is_settled(hub: Hub) -> None:
     core = core_of(hub)
     sent = [got(one) + got(other)]
     for _ in range(8):
-        core.now += 0.5
+        core.now += 0.125
         core.spread.tick(core.now)
         hub.turn()
         sent.append(got(one) + got(other))
-    assert sent == [8, 0, 8, 0, 16, 0, 0, 0, 8], "after one second, two, four"
+    assert sent == [8, 0, 8, 0, 16, 0, 0, 0, 8], "after a quarter of a second, half, one"
 
 
 def test_a_settlement_costs_no_more_when_many_deliveries_and_addresses_wait(hub: Hub) -> None:

@@ -84,38 +84,50 @@ def test_it_follows_consumers_that_come_and_go_and_jobs_that_change() -> None:
 
 
 # ---- nothing is settled
-def test_it_doubles_after_one_second_without_a_settlement_and_after_two() -> None:
+def test_it_doubles_after_a_quarter_of_a_second_without_a_settlement_and_after_half_a_second() -> None:
     window = Window()
     assert window.full(4)
     assert not window.full(3)
-    assert not window.look(100.5, 4, 100.0)
-    assert window.look(101.0, 4, 100.0)
+    assert not window.look(100.1, 4, 100.0, 0.0)
+    assert window.look(100.25, 4, 100.0, 0.0)
     assert window.limit == 8.0
-    assert not window.look(101.5, 7, 100.0), "it has room"
-    assert not window.look(101.5, 8, 100.0)
-    assert window.look(102.0, 8, 100.0)
+    assert not window.look(100.25, 7, 100.0, 0.0), "it has room"
+    assert not window.look(100.25, 8, 100.0, 0.0)
+    assert window.look(100.5, 8, 100.0, 0.0)
     assert window.limit == 16.0
+
+
+def test_it_waits_for_long_jobs_as_others_have_them() -> None:
+    window = Window()
+    assert not window.look(103.0, 4, 100.0, 1.0)
+    assert window.look(104.0, 4, 100.0, 1.0)
+    assert not window.look(107.0, 8, 100.0, 1.0)
+    assert window.look(108.0, 8, 100.0, 1.0)
 
 
 def test_a_settlement_gives_it_its_former_size() -> None:
     window = Window()
     for second in range(1, 9):
-        window.look(100.0 + second, 1000, 100.0)
+        window.look(100.0 + second, 1000, 100.0, 0.0)
     assert window.limit > 16.0
     window.settled(109.0, 100.0, 9)
     window.settled(110.0, 101.0, 8)
     assert window.limit < 8.0
-    assert not window.look(111.0, 8, 100.0), "jobs take nine seconds, as is known now"
+    assert not window.look(111.0, 8, 100.0, 0.0), "jobs take nine seconds, as is known now"
 
 
-def test_there_is_no_limit_for_batches_that_are_larger_than_the_window() -> None:
+def test_it_has_room_for_batches_that_are_larger_than_it_was() -> None:
     window = Window()
     for second in (1, 2):
-        window.look(100.0 + second, 1000, 100.0)
+        window.look(100.0 + second, 1000, 100.0, 0.0)
     for number in range(10):
         window.settled(102.5, 100.0, 16 - number)
-    assert window.lifted()
-    assert not window.full(1_000_000)
+    assert window.batches
+    assert window.limit == 32.0
+    window.settled(102.6, 100.0, 6)
+    assert window.look(102.9, 32, 100.0, 0.0)
+    assert window.limit == 64.0
     for number in range(40):
         window.settled(103.0 + number, 102.0 + number, 3)
-    assert not window.lifted(), "they are settled one by one"
+    assert not window.batches, "they are settled one by one"
+    assert window.limit < 20.0

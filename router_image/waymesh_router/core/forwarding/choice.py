@@ -19,6 +19,7 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.forwarding.pending_queue import PendingQueue
     from waymesh_router.core.forwarding.spread import Spread
     from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink, Target
 
@@ -26,6 +27,8 @@ LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 """Larger than any number of deliveries."""
 NEVER = cython.declare(cython.double, 1e300)
 """Longer than any time, in seconds."""
+SLOW = cython.declare(cython.double, 1.5)
+"""An idle consumer gets the next delivery at once unless it needs more than the usual time, times this."""
 
 
 class ConsumerChoice:
@@ -89,7 +92,7 @@ class ConsumerChoice:
             out = e
             if self.takes(address, out):
                 return True
-        limited: cython.bint = address.spread()
+        limited: cython.bint = windows_hold(address)
         for t in address.targets.values():
             target = t
             if limited and target.full():
@@ -170,7 +173,7 @@ class ConsumerChoice:
 
     def takes(self, address: Address, out: RouterLink) -> cython.bint:
         """Whether a local consumer is ready, and its window, if it is an edge router, has room."""
-        room: cython.bint = out.window is None or not out.window.full(out.unsettled) or not address.spread()
+        room: cython.bint = out.window is None or not out.window.full(out.unsettled) or not windows_hold(address)
         return room and out.ready()
 
     def pick_prioritized(self, address: Address, annotations: Annotations) -> RouterLink | None:
@@ -319,10 +322,21 @@ class ConsumerChoice:
         return outs
 
 
+def windows_hold(address: Address) -> cython.bint:
+    """Whether deliveries wait for windows: not while something waits at the address that these do not limit, and that
+    would have to wait behind them. It waits only for credit of links between routers, which comes soon."""
+    pending: PendingQueue | None = address.pending
+    if not address.spread():
+        return False
+    return pending is None or not (pending.settled > 0 or (pending.passing > 0 and not address.consumers))
+
+
 def several(choice: ConsumerChoice, address: Address) -> cython.bint:
     """Whether unsettled deliveries are spread, and this one may go to more than one consumer or router."""
-    if not address.spread() or choice.barred is None or len(address.consumers) + len(address.targets) > 2:
-        return bool(address.spread())
+    if not address.spread():
+        return False
+    if choice.barred is None or len(address.consumers) + len(address.targets) > 2:
+        return True
     out: RouterLink
     for e in address.consumers:
         out = e
@@ -333,7 +347,7 @@ def several(choice: ConsumerChoice, address: Address) -> cython.bint:
 
 def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
     """Where the delivery will probably be settled first, by the number of those outstanding there and the time that
-    each takes; an idle consumer that is not slower than usual is soon enough."""
+    each takes; an idle consumer that is not much slower than usual is soon enough."""
     links: list[RouterLink] = address.consumers
     n: cython.Py_ssize_t = len(links)
     i: cython.Py_ssize_t = address.turn
@@ -349,19 +363,17 @@ def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotati
         if i >= n:
             i = 0
         out = links[i]
-        if out.credit <= 0 or out.connection is choice.barred or not out.ready():
+        if out.credit <= 0:
             continue
         if out.speed is None:
             choice.spread.measure_link(out)
-        if out.window is not None and out.window.full(out.unsettled):
-            continue
         each = out.speed.each if out.speed.each > 0.0 else usual
         cost = (out.unsettled + 1) * each
-        if cost < least:
+        if cost < least and out.connection is not choice.barred and choice.takes(address, out):
             best = out
             least = cost
             address.turn = i
-            if out.unsettled == 0 and each <= usual:
+            if out.unsettled == 0 and each <= SLOW * usual:
                 return best
     return pick_soonest_remote(choice, address, annotations, best, least) if address.targets else best
 
@@ -378,6 +390,8 @@ def pick_soonest_remote(
     each: cython.double
     cost: cython.double
     limited: cython.bint = best is None and (len(address.consumers) > 0 or not annotations.trace)
+    if limited:
+        limited = windows_hold(address)
     target: Target
     for t in address.targets.values():
         target = t

@@ -170,7 +170,7 @@ class Forwarder:
     def from_edge(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Like `to_one`, for a delivery from an edge router: it delivers to its own consumers itself."""
         out: RouterLink | None = None
-        if address.pending is None and not transfer.state_bytes:
+        if not transfer.state_bytes and (address.pending is None or self.pending.overtakes(address, lk, annotations)):
             self.choice.settled = lk.transfer_settled
             out = self.choice.pick_elsewhere(address, annotations, lk)
         if out is not None:

@@ -20,8 +20,10 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding.choice import windows_hold
     from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
+    from waymesh_router.core.forwarding.choice import windows_hold
     from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class PendingDeliveries:
         self.expiry.begin(q)
         pending.append(q)
         self.await_credit(address)
-        if address.spread():
+        if not address.watched and address.spread():
             self.settlement.spread.watch(address)
         if self.waits_for_consumers(address, q):
             self.sender.return_early(q)
@@ -112,10 +114,7 @@ class PendingDeliveries:
         for the credit of a link between routers, which comes soon."""
         if address.consumers:
             return True
-        pending: PendingQueue | None = address.pending
-        if pending is None or q.settled or not address.spread():
-            return False
-        return pending.count > pending.passing or not q.annotations.trace
+        return not q.settled and not q.annotations.trace and address.spread()
 
     def await_credit(self, address: Address) -> None:
         """Check the queue of an address whenever a neighbour that leads to consumers issues credit. Credit is of no use
@@ -123,8 +122,7 @@ class PendingDeliveries:
         if not address.targets:
             return
         target: Target
-        pending: PendingQueue | None = address.pending
-        limited: cython.bint = pending is not None and pending.passing == 0 and address.spread()
+        limited: cython.bint = windows_hold(address)
         for t in address.targets.values():
             target = t
             if limited and target.full():
@@ -135,11 +133,10 @@ class PendingDeliveries:
 
     # ---- outgoing
     def overtakes(self, address: Address, lk: RouterLink, annotations: Annotations) -> cython.bint:
-        """Whether a delivery on its way to other routers may overtake all that waits, as windows do not limit it."""
-        if not annotations.trace or address.consumers or lk.transfer_settled or not address.spread():
+        """Whether a new delivery may overtake all that waits, as this waits for windows, which do not limit it."""
+        if not (lk.transfer_settled or (annotations.trace and not address.consumers)):
             return False
-        pending: PendingQueue | None = address.pending
-        return pending is not None and pending.passing == 0
+        return windows_hold(address)
 
     def others_barred(self, address: Address) -> cython.bint:
         """Whether deliveries wait that a connection bars: others may overtake them."""
@@ -147,12 +144,17 @@ class PendingDeliveries:
         return pending is not None and pending.barred is not None
 
     def begin(self, address: Address, q: Queued) -> None:
-        """A delivery was appended to the queue: send it now if it overtakes none of its group and a consumer is ready.
+        """A delivery was appended to the queue: send it now if it overtakes none of its group, or only those that wait
+        for windows, and a consumer is ready.
 
         What waits before it waits for another reason, so nothing else is examined.
         """
         pending: PendingQueue | None = address.pending
-        if pending is not None and pending.leads(q):
+        if pending is None:
+            return
+        alone: cython.bint = pending.settled + pending.passing == 1 and address.spread()
+        passes: cython.bint = alone and (q.settled or (len(q.annotations.trace) > 0 and not address.consumers))
+        if passes or pending.leads(q):
             self.pass_on(address, q)
 
     def drain(self, address: Address) -> None:
@@ -184,6 +186,8 @@ class PendingDeliveries:
         finally:
             if waiting and pending is not None:
                 pending.restore()
+        if address.pending is not None and not address.watched and address.spread():
+            self.settlement.spread.watch(address)
 
     def pass_on(self, address: Address, q: Queued) -> cython.bint:
         """Send the first delivery of a group, or end its wait if it has expired or has no path. False if no consumer is

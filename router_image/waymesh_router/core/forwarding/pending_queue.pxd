@@ -18,6 +18,7 @@ cdef class PendingGroup:
 @cython.final
 cdef class PendingQueue:
     cdef Py_ssize_t count
+    cdef Py_ssize_t settled
     cdef Py_ssize_t passing
     cdef PendingGroup free
     cdef dict barred
@@ -32,5 +33,4 @@ cdef class PendingQueue:
     cdef pass_over(self)
     cdef restore(self)
     cdef remove(self, Queued q)
-
-cdef int came_from_router(Queued q) except -1
+    cdef int count_kind(self, Queued q, int change) except -1

@@ -80,7 +80,8 @@ class PendingQueue:
 
     def __init__(self) -> None:
         self.count = 0
-        self.passing = 0  # deliveries that came from other routers
+        self.settled = 0  # pre-settled deliveries
+        self.passing = 0  # unsettled deliveries that came from other routers
         self.free = PendingGroup()  # deliveries that may go to any consumer
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
         # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
@@ -116,7 +117,7 @@ class PendingQueue:
         lk: RouterLink | None = q.barring()
         group: PendingGroup = self.free
         self.count += 1
-        self.passing += came_from_router(q)
+        self.count_kind(q, 1)
         if lk is not None:
             group = self.group_barred_by(lk.connection, q.arrival)
         group.append(q)
@@ -202,12 +203,14 @@ class PendingQueue:
         group: PendingGroup | None = self.group_of(q)
         if group is not None and group.remove(q):
             self.count -= 1
-            self.passing -= came_from_router(q)
+            self.count_kind(q, -1)
 
-
-def came_from_router(q: Queued) -> cython.int:
-    """1 for a delivery that another router has passed on, else 0."""
-    return 1 if q.annotations.trace else 0
+    def count_kind(self, q: Queued, change: cython.int) -> None:
+        """Count a delivery that has come or left."""
+        if q.settled:
+            self.settled += change
+        elif q.annotations.trace:
+            self.passing += change
 
 
 def _arrival(q: Queued) -> int:

@@ -6,7 +6,7 @@ from waymesh_router.core.model cimport Address, RouterLink, Target
 
 @cython.final
 cdef class Spread:
-    cdef object context
+    cdef public double now
     cdef public dict freed
     cdef object _watched
     cpdef measure_link(self, RouterLink out)

@@ -18,11 +18,10 @@ from waymesh_router.core.model import Address, RouterLink, Target
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
-    from waymesh_router.core.core_context import CoreContext
 
 USUAL_WEIGHT = cython.declare(cython.double, 0.0625)
 """Weight of a settlement in the usual time of an address."""
-LOOK_S = cython.declare(cython.double, 0.5)
+LOOK_S = cython.declare(cython.double, 0.25)
 """Time between two looks at an address whose deliveries wait."""
 LOOKS = 64
 """Most addresses that are looked at in one tick."""
@@ -31,8 +30,8 @@ LOOKS = 64
 class Spread:
     """What is measured, and the addresses that have to be drained because of it."""
 
-    def __init__(self, context: CoreContext) -> None:
-        self.context = context
+    def __init__(self, now: cython.double) -> None:
+        self.now = now  # as in CoreContext, here without the cost of an attribute of Python
         self.freed: dict[Address, None] = {}  # deliveries wait there, and a window has room again
         self._watched: deque[tuple[float, Address]] = deque()  # (when to look at it, address): deliveries wait there
 
@@ -51,14 +50,14 @@ class Spread:
     def sent_to_link(self, d: Delivery, out: RouterLink) -> None:
         """A delivery was sent to a consumer that is measured."""
         if out.unsettled == 1 or out.window is not None:
-            now: cython.double = self.context.now
+            now: cython.double = self.now
             d.at = now
             if out.unsettled == 1:
                 out.speed.began(now)
 
     def sent_to_target(self, d: Delivery, target: Target) -> None:
         """A delivery was sent to another router that is measured."""
-        now: cython.double = self.context.now
+        now: cython.double = self.now
         d.at = now
         if target.outstanding == 1:
             target.speed.began(now)
@@ -70,7 +69,7 @@ class Spread:
         if address is None:
             return
         if done and out.attached:
-            now: cython.double = self.context.now
+            now: cython.double = self.now
             out.speed.settled(now)
             if out.window is not None and d.at > 0.0:
                 out.window.settled(now, d.at, out.unsettled + 1)
@@ -81,7 +80,7 @@ class Spread:
     def target_settled(self, d: Delivery, target: Target, done: cython.bint) -> None:
         """The same for another router."""
         if done and d.at > 0.0:
-            now: cython.double = self.context.now
+            now: cython.double = self.now
             target.speed.settled(now)
             target.window.settled(now, d.at, target.outstanding + 1)
             self.learn(target.address, target.speed, target.window)
@@ -91,7 +90,7 @@ class Spread:
     def learn(self, address: Address, speed: Speed, window: Window | None) -> None:
         """Consumers that are not known yet are expected to be as fast as is usual at the address, as are those that
         settle in batches: if they do not have enough for one, they seem slow."""
-        if window is not None and window.lifted():
+        if window is not None and window.batches:
             speed.each = 0.0
         elif address.usual == 0.0:
             address.usual = speed.each
@@ -103,7 +102,7 @@ class Spread:
         """Deliveries wait at the address: look at its windows after a while, and again."""
         if not address.watched:
             address.watched = True
-            now: cython.double = self.context.now
+            now: cython.double = self.now
             address.held_since = now
             self._watched.append((now + LOOK_S, address))
 
@@ -129,10 +128,10 @@ class Spread:
         one: Any
         for one in address.targets.values():
             target = one
-            if target.window is not None and target.window.look(now, target.outstanding, since):
+            if target.window is not None and target.window.look(now, target.outstanding, since, address.usual):
                 grown = True
         for one in address.consumers:
             out = one
-            if out.window is not None and out.window.look(now, out.unsettled, since):
+            if out.window is not None and out.window.look(now, out.unsettled, since, address.usual):
                 grown = True
         return grown

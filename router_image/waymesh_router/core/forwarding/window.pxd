@@ -12,13 +12,13 @@ cdef class Window:
     cdef double _settled_at
     cdef double _patience
     cdef double _before
+    cdef public bint batches
     cdef bint _goes_on
     cdef long long _together
     cdef long long _singles
     cpdef bint full(self, long long outstanding) except -1
     cpdef settled(self, double now, double sent_at, long long outstanding)
     cdef _measure(self, double now, double sent_at, long long outstanding)
-    cpdef bint lifted(self) except -1
-    cpdef bint look(self, double now, long long outstanding, double since) except -1
+    cpdef bint look(self, double now, long long outstanding, double since, double usual) except -1
     cdef _after_stall(self)
-    cdef _while_lifted(self)
+    cdef _in_batches(self)

@@ -24,13 +24,12 @@ LEAST_CYCLE = cython.declare(cython.double, 64.0)
 """It is measured again after this multiple of the window in settlements, and at least this number."""
 SAMPLES = cython.declare(cython.longlong, 4)
 """Least number of settlements of such a measurement."""
-PATIENCE_S = cython.declare(cython.double, 1.0)
+PATIENCE_S = cython.declare(cython.double, 0.25)
 PATIENCE = cython.declare(cython.double, 4.0)
-"""Without any settlement for this time, or this multiple of the average one, the window doubles, and again after twice
-the time, four times the time, and so on."""
+"""Without any settlement for this time, or this multiple of the average one or of the usual one between settlements of
+a consumer of the address, the window doubles, and again after twice the time, four times the time, and so on."""
 SINGLES = cython.declare(cython.longlong, 32)
 """After so many settlements that came one by one, they no longer come in batches."""
-UNLIMITED = cython.declare(cython.double, 1e15)
 
 
 class Window:
@@ -49,7 +48,8 @@ class Window:
         self._before = 0.0  # the window before it grew without a settlement; 0: it did not
         self._together = 0  # settlements at `_settled_at`
         self._goes_on = False  # since then, something was settled
-        self._singles = 0  # settlements since two came together, while there is no limit
+        self.batches = False  # the consumers settle in batches: the window only grows
+        self._singles = 0  # settlements since two came together, while that is so
 
     def full(self, outstanding: cython.longlong) -> cython.bint:
         """Whether nothing more may be sent."""
@@ -63,8 +63,8 @@ class Window:
             self._after_stall()
             if self._before != 0.0:
                 return
-        if self.limit >= UNLIMITED:
-            self._while_lifted()
+        if self.batches:
+            self._in_batches()
             return
         if self._kept != 0.0:
             self._measure(now, sent_at, outstanding)
@@ -106,32 +106,33 @@ class Window:
             self._kept = 0.0
             self._count = 0
 
-    def lifted(self) -> cython.bint:
-        """Whether it has no limit, as the consumers settle in batches."""
-        return self.limit >= UNLIMITED
-
     # ---- nothing is settled
-    def look(self, now: cython.double, outstanding: cython.longlong, since: cython.double) -> cython.bint:
+    def look(
+        self, now: cython.double, outstanding: cython.longlong, since: cython.double, usual: cython.double
+    ) -> cython.bint:
         """Deliveries wait, since then at the latest: double the window if it is full and nothing was settled for long.
 
-        The consumers may settle only when they have more. Returns whether the window has grown.
+        The consumers may settle only when they have more. If others of the address settle one by one, after a time that
+        is usual, their jobs are long, and these consumers get that time, too. Returns whether the window has grown.
         """
-        if not self.full(outstanding) or now - max(since, self._settled_at) < self._patience:
+        patience: cython.double = max(self._patience, PATIENCE * usual)
+        if not self.full(outstanding) or now - max(since, self._settled_at) < patience:
             return False
-        if self._before == 0.0:
+        if self._before == 0.0 and not self.batches:
             self._before = self._kept if self._kept != 0.0 else self.limit
             self._kept = 0.0
             self._count = 0
         self.limit *= 2.0
-        self._patience *= 2.0
+        self._patience = 2.0 * patience
         return True
 
     def _after_stall(self) -> None:
         """Settlements go on. The window gets its former size at the second time, unless more come together than it had
-        room for: then there is no limit.
+        room for: then these are batches. It gets room for those that are not complete, too.
         """
         if self._together > self._before:
-            self.limit = UNLIMITED
+            self.batches = True
+            self.limit *= 2.0
             self._singles = 0
         elif self._together > 1 or not self._goes_on:
             self._goes_on = True
@@ -142,10 +143,12 @@ class Window:
         self._goes_on = False
         self._patience = PATIENCE_S
 
-    def _while_lifted(self) -> None:
+    def _in_batches(self) -> None:
         """Begin anew when deliveries are settled one by one again."""
+        self._patience = PATIENCE_S
         self._singles = self._singles + 1 if self._together == 1 else 0
         if self._singles > SINGLES:
+            self.batches = False
             self.limit = FIRST
             self.least = self._average = self._kept = 0.0
             self._count = 0
