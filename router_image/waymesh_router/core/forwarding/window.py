@@ -26,8 +26,8 @@ SAMPLES = cython.declare(cython.longlong, 4)
 """Least number of settlements of such a measurement."""
 PATIENCE_S = cython.declare(cython.double, 0.25)
 PATIENCE = cython.declare(cython.double, 4.0)
-"""Without any settlement for this time, or this multiple of the average one or of the usual one between settlements of
-a consumer of the address, the window doubles, and again after twice the time, four times the time, and so on."""
+"""Without any settlement for this time, or this multiple of the average one or of the usual one for so many deliveries,
+the window doubles, and again after twice the time, four times the time, and so on."""
 SINGLES = cython.declare(cython.longlong, 32)
 """After so many settlements that came one by one, they no longer come in batches."""
 
@@ -112,10 +112,10 @@ class Window:
     ) -> cython.bint:
         """Deliveries wait, since then at the latest: double the window if it is full and nothing was settled for long.
 
-        The consumers may settle only when they have more. If others of the address settle one by one, after a time that
-        is usual, their jobs are long, and these consumers get that time, too. Returns whether the window has grown.
+        The consumers may settle only when they have more. `usual`: the time that a consumer of the address mostly needs
+        for a delivery; if it is long, their jobs are. Returns whether the window has grown.
         """
-        patience: cython.double = max(self._patience, PATIENCE * usual)
+        patience: cython.double = max(self._patience, PATIENCE * usual * outstanding)
         if not self.full(outstanding) or now - max(since, self._settled_at) < patience:
             return False
         if self._before == 0.0 and not self.batches:
