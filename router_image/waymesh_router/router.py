@@ -192,11 +192,10 @@ class Router:
             "draining": self.drain.tick, "balance": self.client_share.tick, "logins": self._login_expiry.tick,
             "certificates": OwnCertificates(self.host, self.connectors).tick, "memory": self.admission.tick,
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._end_idle_connectors(),
-            "link routes": lambda _: self.core.routed_attaches.tick(),
+            "windows": self.core.spread.tick, "link routes": lambda _: self.core.routed_attaches.tick(),
             "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
             "edge routers": self.core.edges.tick, "streams": self.core.credit.tick_streams,
-            "relays": lambda _: self.core.relays.tick(), "windows": self.core.spread.tick,
-            "telemetry": self._telemetry.tick,
+            "relays": lambda _: self.core.relays.tick(), "telemetry": self._telemetry.tick,
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
     def tick(self, now: float) -> float:
@@ -209,8 +208,7 @@ class Router:
         if self.core.budget.excess:
             self.admission.relief.end_excess(now)
         following = min(following, self._long_work.run(now))
-        if self.core.spread.freed:
-            self.core.credit.send_freed()
+        self.core.credit.send_freed()
         if self.core.expiry.busy and self.core.credit.end_expired():
             following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None

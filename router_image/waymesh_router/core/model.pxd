@@ -135,7 +135,6 @@ cdef class Target:
     cdef public Window window
     cdef public Address address
     cpdef bint stale(self) noexcept
-    cpdef bint full(self) except -1
     cpdef Node neighbour(self)
 
 @cython.final
@@ -175,7 +174,6 @@ cdef class Address:
     cpdef bint reachable(self) except -1
     cpdef bint direct(self) except -1
     cpdef bint directed(self) except -1
-    cpdef bint spread(self) except -1
     cpdef bint unused(self) except -1
 
 cdef Queued make_queued(RouterLink link, object annotations)

@@ -13,9 +13,9 @@ from waymesh_amqp.link import Link
 from waymesh_router.core.link_kinds import DEFAULT_PRIORITY, ENDPOINT, NO_MANAGEMENT
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.link_kinds import BALANCED, DATA
+    from cython.cimports.waymesh_router.core.link_kinds import DATA
 else:
-    from waymesh_router.core.link_kinds import BALANCED, DATA
+    from waymesh_router.core.link_kinds import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -213,10 +213,6 @@ class Target:
         """Whether the router has lost these consumers, but the target is not removed from its address yet."""
         return self.since != self.node.since
 
-    def full(self) -> cython.bint:
-        """Whether its window has no room."""
-        return bool(self.window is not None and self.window.full(self.outstanding))
-
     def neighbour(self) -> Node | None:
         """The neighbour for deliveries to these consumers."""
         return self.node.neighbour() if self.since == self.node.since else None
@@ -284,11 +280,6 @@ class Address:
             if target.neighbour() is not None:
                 return True
         return False
-
-    def spread(self) -> cython.bint:
-        """Whether unsettled deliveries are spread over several consumers or routers by what they settle, see Spread."""
-        several: cython.bint = len(self.consumers) + len(self.targets) > 1
-        return several and self.treatment == BALANCED and not self.prioritized
 
     def unused(self) -> bool:
         """Whether nothing refers to the address."""

@@ -1,6 +1,5 @@
 cimport cython
 from waymesh_router.core.forwarding.annotations cimport Annotations
-from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.spread cimport Spread
 from waymesh_router.core.model cimport Address, Node, RouterConnection, RouterLink, Target
 
@@ -29,8 +28,6 @@ cdef class ConsumerChoice:
     cdef list nearest(self, Address address)
     cdef list all_links(self, Address address, Annotations annotations, object came_by)
 
-cdef bint windows_hold(Address address) except -1
-cdef bint several(ConsumerChoice choice, Address address) except -1
 cdef RouterLink pick_soonest(ConsumerChoice choice, Address address, Annotations annotations)
 cdef RouterLink pick_soonest_remote(
     ConsumerChoice choice, Address address, Annotations annotations, RouterLink best, double least

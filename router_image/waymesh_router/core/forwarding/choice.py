@@ -12,14 +12,20 @@ import cython
 from waymesh_router.core.addresses.keys import RELAYED
 
 if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding.spread import (
+        is_full,
+        limited,
+        spread_over_several,
+        windows_hold,
+    )
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
+    from waymesh_router.core.forwarding.spread import is_full, limited, spread_over_several, windows_hold
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_router.core.forwarding.annotations import Annotations
-    from waymesh_router.core.forwarding.pending_queue import PendingQueue
     from waymesh_router.core.forwarding.spread import Spread
     from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink, Target
 
@@ -52,7 +58,7 @@ class ConsumerChoice:
             return self.pick_prioritized(address, annotations)
         if address.treatment == CLOSEST:
             return self.pick_closest(address, annotations)
-        if self.settled or not several(self, address):
+        if self.settled or not spread_over_several(address, self.barred):
             return self.pick_balanced(address, annotations)
         return pick_soonest(self, address, annotations)
 
@@ -92,10 +98,10 @@ class ConsumerChoice:
             out = e
             if self.takes(address, out):
                 return True
-        limited: cython.bint = windows_hold(address)
+        by_window: cython.bint = windows_hold(address)
         for t in address.targets.values():
             target = t
-            if limited and target.full():
+            if by_window and is_full(target):
                 continue
             if target.link is not None:
                 if target.link.ready():
@@ -322,29 +328,6 @@ class ConsumerChoice:
         return outs
 
 
-def windows_hold(address: Address) -> cython.bint:
-    """Whether deliveries wait for windows: not while something waits at the address that these do not limit, and that
-    would have to wait behind them. It waits only for credit of links between routers, which comes soon."""
-    pending: PendingQueue | None = address.pending
-    if not address.spread():
-        return False
-    return pending is None or not (pending.settled > 0 or (pending.passing > 0 and not address.consumers))
-
-
-def several(choice: ConsumerChoice, address: Address) -> cython.bint:
-    """Whether unsettled deliveries are spread, and this one may go to more than one consumer or router."""
-    if not address.spread():
-        return False
-    if choice.barred is None or len(address.consumers) + len(address.targets) > 2:
-        return True
-    out: RouterLink
-    for e in address.consumers:
-        out = e
-        if out.connection is choice.barred:
-            return False
-    return True
-
-
 def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
     """Where the delivery will probably be settled first, by the number of those outstanding there and the time that
     each takes; an idle consumer that is not much slower than usual is soon enough."""
@@ -389,15 +372,13 @@ def pick_soonest_remote(
     usual: cython.double = address.usual if address.usual > 0.0 else 1.0
     each: cython.double
     cost: cython.double
-    limited: cython.bint = best is None and (len(address.consumers) > 0 or not annotations.trace)
-    if limited:
-        limited = windows_hold(address)
+    by_window: cython.bint = best is None and limited(address, False, annotations) and windows_hold(address)
     target: Target
     for t in address.targets.values():
         target = t
         if target.speed is None:
             choice.spread.measure_target(target)
-        if limited and target.full():
+        if by_window and is_full(target):
             continue
         each = target.speed.each if target.speed.each > 0.0 else usual
         cost = (target.outstanding + target.node.cost + 1) * each

@@ -70,6 +70,8 @@ class CreditEvents:
         """Windows have room again: send what waits for them."""
         spread: Spread = self.pending.settlement.spread
         freed = spread.freed
+        if not freed:
+            return
         spread.freed = {}
         for address in freed:
             self.pending.drain_groups(address, False)

@@ -47,12 +47,14 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
+    from cython.cimports.waymesh_router.core.forwarding.spread import overtakes
     from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
+    from waymesh_router.core.forwarding.spread import overtakes
     from waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 
 if TYPE_CHECKING:
@@ -153,8 +155,9 @@ class Forwarder:
     def to_one(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Send a delivery to one consumer of its address, or queue it."""
         out: RouterLink | None = None
-        if not transfer.state_bytes and (address.pending is None or self.pending.overtakes(address, lk, annotations)):
-            self.choice.settled = lk.transfer_settled
+        settled: cython.bint = lk.transfer_settled
+        if not transfer.state_bytes and (address.pending is None or overtakes(address, settled, annotations)):
+            self.choice.settled = settled
             out = self.choice.pick(address, annotations)
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)
@@ -170,8 +173,9 @@ class Forwarder:
     def from_edge(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Like `to_one`, for a delivery from an edge router: it delivers to its own consumers itself."""
         out: RouterLink | None = None
-        if not transfer.state_bytes and (address.pending is None or self.pending.overtakes(address, lk, annotations)):
-            self.choice.settled = lk.transfer_settled
+        settled: cython.bint = lk.transfer_settled
+        if not transfer.state_bytes and (address.pending is None or overtakes(address, settled, annotations)):
+            self.choice.settled = settled
             out = self.choice.pick_elsewhere(address, annotations, lk)
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)

@@ -15,9 +15,11 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import send_more
+    from cython.cimports.waymesh_router.core.forwarding.spread import waits_for_consumers
     from cython.cimports.waymesh_router.core.link_kinds import LONG_BYTES
 else:
     from waymesh_amqp.outgoing import send_more
+    from waymesh_router.core.forwarding.spread import waits_for_consumers
     from waymesh_router.core.link_kinds import LONG_BYTES
 
 if TYPE_CHECKING:
@@ -134,5 +136,5 @@ class LaterFrames:
                 self.settlement.sender_settled(q.delivery, b"")
         if q.unstarted == 0:
             self.sender.return_credit(q)
-        elif q.to_routers == 0 and (q.branches is not None or self.credit.pending.waits_for_consumers(q.address, q)):
+        elif q.to_routers == 0 and (q.branches is not None or waits_for_consumers(q.address, q)):
             self.sender.return_early(q)

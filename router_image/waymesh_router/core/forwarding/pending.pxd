@@ -27,8 +27,6 @@ cdef class PendingDeliveries:
     cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
     cdef count_redirected(self, Address address)
     cdef wait(self, Address address, Queued q)
-    cdef bint waits_for_consumers(self, Address address, Queued q) except -1
-    cdef bint overtakes(self, Address address, RouterLink lk, Annotations annotations) except -1
     cpdef await_credit(self, Address address)
     cpdef drain(self, Address address)
     cdef bint others_barred(self, Address address) except -1

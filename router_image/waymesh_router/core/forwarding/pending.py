@@ -20,10 +20,16 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding.choice import windows_hold
+    from cython.cimports.waymesh_router.core.forwarding.spread import (
+        is_full,
+        is_spread,
+        passes,
+        waits_for_consumers,
+        windows_hold,
+    )
     from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
-    from waymesh_router.core.forwarding.choice import windows_hold
+    from waymesh_router.core.forwarding.spread import is_full, is_spread, passes, waits_for_consumers, windows_hold
     from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
 if TYPE_CHECKING:
@@ -104,57 +110,39 @@ class PendingDeliveries:
         self.expiry.begin(q)
         pending.append(q)
         self.await_credit(address)
-        if not address.watched and address.spread():
-            self.settlement.spread.watch(address)
-        if self.waits_for_consumers(address, q):
+        if waits_for_consumers(address, q):
             self.sender.return_early(q)
 
-    def waits_for_consumers(self, address: Address, q: Queued) -> cython.bint:
-        """Whether a delivery that was appended to the queue waits for a consumer, here or behind a window, and not only
-        for the credit of a link between routers, which comes soon."""
-        if address.consumers:
-            return True
-        return not q.settled and not q.annotations.trace and address.spread()
-
     def await_credit(self, address: Address) -> None:
-        """Check the queue of an address whenever a neighbour that leads to consumers issues credit. Credit is of no use
-        while the window of those consumers is full."""
+        """Check the queue of an address whenever a neighbour that leads to consumers issues credit, which is of no use
+        while the window of those consumers is full; and look at windows after a while."""
+        if not address.watched and is_spread(address):
+            self.settlement.spread.watch(address)
         if not address.targets:
             return
         target: Target
-        limited: cython.bint = windows_hold(address)
+        by_window: cython.bint = windows_hold(address)
         for t in address.targets.values():
             target = t
-            if limited and target.full():
+            if by_window and is_full(target):
                 continue
             neighbour = target.neighbour()
             if neighbour is not None and neighbour.connection is not None:
                 neighbour.connection.waiting[address] = None
 
     # ---- outgoing
-    def overtakes(self, address: Address, lk: RouterLink, annotations: Annotations) -> cython.bint:
-        """Whether a new delivery may overtake all that waits, as this waits for windows, which do not limit it."""
-        if not (lk.transfer_settled or (annotations.trace and not address.consumers)):
-            return False
-        return windows_hold(address)
-
     def others_barred(self, address: Address) -> cython.bint:
         """Whether deliveries wait that a connection bars: others may overtake them."""
         pending: PendingQueue | None = address.pending
         return pending is not None and pending.barred is not None
 
     def begin(self, address: Address, q: Queued) -> None:
-        """A delivery was appended to the queue: send it now if it overtakes none of its group, or only those that wait
-        for windows, and a consumer is ready.
+        """Send a delivery that was appended to the queue if a consumer is ready and it passes only what windows hold.
 
         What waits before it waits for another reason, so nothing else is examined.
         """
         pending: PendingQueue | None = address.pending
-        if pending is None:
-            return
-        alone: cython.bint = pending.settled + pending.passing == 1 and address.spread()
-        passes: cython.bint = alone and (q.settled or (len(q.annotations.trace) > 0 and not address.consumers))
-        if passes or pending.leads(q):
+        if pending is not None and (pending.leads(q) or passes(address, q)):
             self.pass_on(address, q)
 
     def drain(self, address: Address) -> None:
@@ -186,8 +174,6 @@ class PendingDeliveries:
         finally:
             if waiting and pending is not None:
                 pending.restore()
-        if address.pending is not None and not address.watched and address.spread():
-            self.settlement.spread.watch(address)
 
     def pass_on(self, address: Address, q: Queued) -> cython.bint:
         """Send the first delivery of a group, or end its wait if it has expired or has no path. False if no consumer is

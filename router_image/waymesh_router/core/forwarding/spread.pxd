@@ -1,8 +1,11 @@
 cimport cython
+from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_router.core.forwarding.speed cimport Speed
 from waymesh_router.core.forwarding.window cimport Window
-from waymesh_router.core.model cimport Address, RouterLink, Target
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
+from waymesh_router.core.model cimport Address, Queued, RouterLink, Target
 
 @cython.final
 cdef class Spread:
@@ -19,3 +22,12 @@ cdef class Spread:
     cdef watch(self, Address address)
     cpdef tick(self, double now)
     cdef bint look(self, Address address, double now) except -1
+
+cdef bint is_spread(Address address) except -1
+cdef bint spread_over_several(Address address, Connection barred) except -1
+cdef bint is_full(Target target) except -1
+cdef bint windows_hold(Address address) except -1
+cdef bint limited(Address address, bint settled, Annotations annotations) except -1
+cdef bint overtakes(Address address, bint settled, Annotations annotations) except -1
+cdef bint passes(Address address, Queued q) except -1
+cdef bint waits_for_consumers(Address address, Queued q) except -1

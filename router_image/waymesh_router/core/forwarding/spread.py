@@ -16,8 +16,17 @@ from waymesh_router.core.forwarding.speed import Speed
 from waymesh_router.core.forwarding.window import Window
 from waymesh_router.core.model import Address, RouterLink, Target
 
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.link_kinds import BALANCED
+else:
+    from waymesh_router.core.link_kinds import BALANCED
+
 if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
     from waymesh_amqp.delivery import Delivery
+    from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.forwarding.pending_queue import PendingQueue
+    from waymesh_router.core.model import Queued
 
 USUAL_WEIGHT = cython.declare(cython.double, 0.0625)
 """Weight of a settlement in the usual time of an address."""
@@ -135,3 +144,64 @@ class Spread:
             if out.window is not None and out.window.look(now, out.unsettled, since, address.usual):
                 grown = True
         return grown
+
+
+# ---- what windows limit
+def is_spread(address: Address) -> cython.bint:
+    """Whether unsettled deliveries are spread over several consumers or routers by what they settle."""
+    several: cython.bint = len(address.consumers) + len(address.targets) > 1
+    return several and address.treatment == BALANCED and not address.prioritized
+
+
+def spread_over_several(address: Address, barred: Connection | None) -> cython.bint:
+    """Whether that is so for a delivery that must not go to the edge router of the connection `barred`."""
+    if not is_spread(address):
+        return False
+    if barred is None or len(address.consumers) + len(address.targets) > 2:
+        return True
+    out: RouterLink
+    for e in address.consumers:
+        out = e
+        if out.connection is barred:
+            return False
+    return True
+
+
+def is_full(target: Target) -> cython.bint:
+    """Whether the window of another router has no room."""
+    return bool(target.window is not None and target.window.full(target.outstanding))
+
+
+def windows_hold(address: Address) -> cython.bint:
+    """Whether deliveries wait for windows: not while something waits at the address that these do not limit, and that
+    would have to wait behind them. It waits only for credit of links between routers, which comes soon."""
+    pending: PendingQueue | None = address.pending
+    if not is_spread(address):
+        return False
+    return pending is None or not (pending.settled > 0 or (pending.passing > 0 and not address.consumers))
+
+
+def limited(address: Address, settled: cython.bint, annotations: Annotations) -> cython.bint:
+    """Whether windows limit a delivery: unless it is pre-settled, or only passes a router without consumers."""
+    return not settled and (len(address.consumers) > 0 or not annotations.trace)
+
+
+def overtakes(address: Address, settled: cython.bint, annotations: Annotations) -> cython.bint:
+    """Whether a new delivery may overtake all that waits, as this waits for windows, which do not limit it."""
+    return not limited(address, settled, annotations) and windows_hold(address)
+
+
+def passes(address: Address, q: Queued) -> cython.bint:
+    """The same for one that was appended to the queue."""
+    pending: PendingQueue | None = address.pending
+    if pending is None or pending.settled + pending.passing != 1 or not is_spread(address):
+        return False
+    return not limited(address, q.settled, q.annotations)
+
+
+def waits_for_consumers(address: Address, q: Queued) -> cython.bint:
+    """Whether a delivery that was appended to the queue waits for a consumer, here or behind a window, and not only for
+    the credit of a link between routers, which comes soon."""
+    if address.consumers:
+        return True
+    return is_spread(address) and limited(address, q.settled, q.annotations)
