@@ -201,6 +201,19 @@ def test_windows_grow_when_nothing_is_settled(hub: Hub) -> None:
     assert sent == [8, 0, 8, 0, 16, 0, 0, 0, 8], "after a quarter of a second, half, one"
 
 
+def test_windows_grow_also_if_all_waits_since_there_was_one_router_only(hub: Hub) -> None:
+    one = remote(hub, "B", credit=0)
+    send(hub, 40)
+    remote(hub, "C", credit=0)
+    one.end.feed(frames.credit(100, 2))
+    assert got(one) == FIRST
+    core = core_of(hub)
+    core.now += 0.25
+    core.spread.tick(core.now)
+    hub.turn()
+    assert got(one) == FIRST
+
+
 def test_a_settlement_costs_no_more_when_many_deliveries_and_addresses_wait(hub: Hub) -> None:
     one = remote(hub, "B")
     remote(hub, "C")
