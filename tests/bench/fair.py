@@ -4,7 +4,7 @@
 
 Not a scenario of the bench: what workers that wait do is not CPU, and a run takes half a minute. Workers are
 python-proton clients of their own threads that sleep for each message; the time by that of workers who always have
-one is the figure. Decision 0060.
+one is the figure. Decision 0065.
 """
 
 from __future__ import annotations

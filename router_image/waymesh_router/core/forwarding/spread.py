@@ -2,7 +2,7 @@
 
 Measures at what speed each of them settles (`Speed`), keeps the windows of other routers and of edge routers
 (`Window`), and remembers the addresses whose waiting deliveries can go on because a window has room again. See
-decision 0060.
+decision 0065.
 """
 
 from __future__ import annotations
