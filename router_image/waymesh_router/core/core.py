@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import CONNECTION_FORCED, NOT_ALLOWED, NOT_IMPLEMENTED
+from waymesh_amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED
 from waymesh_amqp.handler import Handler
 from waymesh_amqp.states import ATTACH_RCVD, ATTACHED
 from waymesh_router.core import attaching, tenants
@@ -114,12 +114,7 @@ class Core(Handler):
         self.own_messages = OwnMessages(router_id, self.address_table, sender, multicast, pending, self.settlement)
         self.uplink = self.new_uplink() if edge else None
         self.edges = Edges(
-            self.context,
-            self.address_table,
-            self.endpoint_links,
-            self.containers,
-            self.linkroutes,
-            self.own_messages,
+            self.context, self.address_table, self.endpoint_links, self.containers, self.linkroutes, self.own_messages
         )
         self.connection_table = Connections(
             self.context, self.containers, self.autolinks, self.linkroutes, self.mesh_links, self.refusals
@@ -145,12 +140,7 @@ class Core(Handler):
     def new_uplink(self) -> Uplink:
         """The part of an edge router that communicates with its interior router."""
         uplink = Uplink(
-            self.context,
-            self.address_table,
-            self.link_registry,
-            self.containers,
-            self.own_messages,
-            self.credit,
+            self.context, self.address_table, self.link_registry, self.containers, self.own_messages, self.credit
         )
         uplink.answer, uplink.refuse = self.answer_looked_up, self.refuse_unanswered
         uplink.advertised = self.linkroutes.advertised
@@ -264,20 +254,14 @@ class Core(Handler):
             return
         elif self.context.drain_from and not attaching.for_management(attach):
             self.endpoint_links.refuse_while_draining(conn)
-        elif self._ask_interior(lk, attach):
-            return
+        elif self.uplink and self.routed_attaches.lack_container(attach) and self.uplink.look_up(lk, attach):
+            return  # its own link routes have none: the interior router may know others
         elif self.routed_attaches.pass_on(conn, lk, attach):
             return
         elif attach.unsettled:
             raise Refusal(NOT_IMPLEMENTED, "resuming links is only supported on link-routed addresses")  # Spec: 2.6.13
         elif self.uplink is None or not self.uplink.look_up(lk, attach):
             self.attach_endpoint(lk, attach)
-
-    def _ask_interior(self, lk: RouterLink, attach: Attach) -> bool:
-        """At an edge router: ask for containers elsewhere if its own link routes for an attach have none."""
-        if self.uplink is None or not self.routed_attaches.lack_container(attach):
-            return False
-        return self.uplink.look_up(lk, attach)
 
     def attach_endpoint(self, lk: RouterLink, attach: Attach) -> None:
         """Connect a client's link with its address. Raises Refusal."""
@@ -353,15 +337,8 @@ class Core(Handler):
             self.forwarder.on_transfer(lk, transfer)
 
     def on_oversized(self, link: Link, transfer: IncomingTransfer) -> None:
-        """A client is disconnected, as in Qpid Dispatch. An edge router also sends messages of its other clients."""
         lk: RouterLink = link  # type: ignore[assignment]
-        conn: RouterConnection = lk.connection
-        if lk.permit is not None:
-            lk.permit.message_too_large()
-        if conn.edge_router is None:
-            conn.fail(CONNECTION_FORCED, f"a message is larger than {lk.max_message_size} octets, the policy's maximum")
-        else:
-            self.interruptions.refuse_oversized(lk, transfer)
+        self.interruptions.on_oversized(lk, transfer)
 
     def on_abort(self, link: Link) -> None:
         lk: RouterLink = link  # type: ignore[assignment]

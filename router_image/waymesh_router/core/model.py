@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 UNSET: Any = None
 """Initial value of attributes that the creator sets at once, or that are only read if another attribute says so."""
 
-
 JOINED_BYTES = cython.declare(cython.Py_ssize_t, 512)
 """Frames of a waiting delivery are joined up to this size."""
 
@@ -245,13 +244,9 @@ class Address:
         self.fallback: Address | None = None  # for messages without a reachable consumer
         self.primary: Address | None = None  # the address whose fallback this is
         self.dead = False
-        self.ingress = 0
-        self.egress = 0
-        self.transit = 0
-        self.to_container = 0  # deliveries to and from route-containers
-        self.from_container = 0
-        self.to_process = 0  # deliveries to and from the router itself
-        self.from_process = 0
+        self.ingress = self.egress = self.transit = 0
+        self.to_container = self.from_container = 0  # deliveries to and from route-containers
+        self.to_process = self.from_process = 0  # deliveries to and from the router itself
         self.redirected = 0  # deliveries to the fallback destination
         self.expired = 0  # deliveries that expired while they waited
         self.drops_expired = False  # instead of rejecting them

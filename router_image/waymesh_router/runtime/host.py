@@ -78,7 +78,6 @@ class SocketHost:
         self.users = UserFiles(partial(log.write, "ROUTER"))
         self.auth_services = AuthServices(loop, self._profiles, partial(log.write, "AUTHSERVICE"), self._resume)
         self._listeners: dict[str, Listener] = {}
-        self._held: list[Listener] | None = None
         self._connections: dict[Connection, ConnectionIO] = {}
         self._connectors = Connectors(loop, self._profiles, rng, self, self._close_all)
         self.connect, self.disconnect = self._connectors.connect, self._connectors.disconnect
@@ -89,7 +88,7 @@ class SocketHost:
         self._workers = Workers(loop)
         self._tracing = Tracing(log, loop)
         self.traced = self._tracing.own
-        self._stopping, self.lingering = False, Lingering(loop)
+        self._starting, self._stopping, self.lingering = False, False, Lingering(loop)
 
     def attach(self, router: Router) -> None:
         """Set the router, before the loop runs."""
@@ -120,30 +119,25 @@ class SocketHost:
         """Start a listener. Raises HostError (an OSError) if its port or certificate is unusable."""
         tls = self._profiles.of_listener(attrs)
         accepted = self._http.accepting(attrs) if attrs.get("http") else self.accepted
-        listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
-        if self._held is None:
-            self._open(listener)
-        else:
-            self._held.append(listener)
+        try:
+            listener = Listener(self.loop, attrs, tls, accepted, self._server_log)
+            if not self._starting:
+                listener.listen()
+        except HostError as error:  # its port is in use, most often
+            self._server_log("error", str(error))
+            raise
         self._listeners[listener.name] = listener
         self.loop.call_later(0, self._peer_check.check)
 
     def hold_listeners(self) -> None:
         """Let new listeners wait for `open_listeners`, as a later entity may have an error that ends the start."""
-        self._held = []
+        self._starting = True
 
     def open_listeners(self) -> None:
         """Open those that wait, and later ones at once. Raises HostError (an OSError)."""
-        held, self._held = self._held, None
-        for listener in held or ():
-            self._open(listener)
-
-    def _open(self, listener: Listener) -> None:
-        try:
+        self._starting = False
+        for listener in self._listeners.values():
             listener.listen()
-        except HostError as error:  # its port is in use, most often
-            self._server_log("error", str(error))
-            raise
 
     def update_listener(self, attrs: Mapping[str, Any]) -> None:
         """Change a listener. Raises HostError, without any change, if a profile is unusable with the new attributes."""

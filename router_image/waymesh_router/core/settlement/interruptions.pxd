@@ -25,6 +25,7 @@ cdef class Interruptions:
     cdef dict ending
     cdef Gathering gathering
     cdef on_abort(self, RouterLink lk)
+    cdef on_oversized(self, RouterLink lk, IncomingTransfer transfer)
     cdef refuse_oversized(self, RouterLink lk, IncomingTransfer transfer)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)

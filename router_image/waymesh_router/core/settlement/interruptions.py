@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+from waymesh_amqp.errors import CONNECTION_FORCED
 from waymesh_router.core.attaching import TOO_LARGE_REJECTED
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
@@ -71,6 +72,17 @@ class Interruptions:
             lk.return_credit()
         else:
             self.routed.pass_credit(lk.partner)
+
+    def on_oversized(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
+        """A frame makes a message larger than policy allows. A client is disconnected, as in Qpid Dispatch; of an edge
+        router, which also sends messages of its other clients, only this one is refused."""
+        conn: RouterConnection = lk.connection
+        if lk.permit is not None:
+            lk.permit.message_too_large()
+        if conn.edge_router is None:
+            conn.fail(CONNECTION_FORCED, f"a message is larger than {lk.max_message_size} octets, the policy's maximum")
+        else:
+            self.refuse_oversized(lk, transfer)
 
     def refuse_oversized(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """Reject a delivery that is too large by this frame; its consumers see that it is aborted."""
