@@ -254,9 +254,7 @@ class Core(Handler):
             return
         elif self.context.drain_from and not attaching.for_management(attach):
             self.endpoint_links.refuse_while_draining(conn)
-        elif self.uplink and self.routed_attaches.lack_container(attach) and self.uplink.look_up(lk, attach):
-            return  # its own link routes have none: the interior router may know others
-        elif self.routed_attaches.pass_on(conn, lk, attach):
+        elif self.routed_attaches.ask(self.uplink, lk, attach) or self.routed_attaches.pass_on(conn, lk, attach):
             return
         elif attach.unsettled:
             raise Refusal(NOT_IMPLEMENTED, "resuming links is only supported on link-routed addresses")  # Spec: 2.6.13

@@ -108,11 +108,9 @@ class EventLog(TelemetryHooks):
         If the peer sent no protocol header, as probes of load balancers do, the line has level debug.
         """
         if connection.settings.client:
-            self._failed(
-                connection.origin,
-                failed_text(connection.peer.host, f"closed before its open: {reason}"),
-                about(LogEvent.CONNECTOR_FAILED, connection, reason=reason),
-            )
+            same = failed_text(connection.peer.host, "closed before its open")
+            event = about(LogEvent.CONNECTOR_FAILED, connection, reason=reason)
+            self._failed(connection.origin, f"{same}: {reason}", event, same)
             return
         level = "info" if connection.octets_in or connection.peer.tls else "debug"
         text = f"[C{connection.id}] closed before its open: {reason}"
@@ -120,11 +118,11 @@ class EventLog(TelemetryHooks):
 
     def connector_failed(self, name: str, text: str) -> None:
         """An attempt of a connector to connect failed."""
-        self._failed(name, text, Event(LogEvent.CONNECTOR_FAILED, {"connector": name}, {"reason": text}))
+        self._failed(name, text, Event(LogEvent.CONNECTOR_FAILED, {"connector": name}, {"reason": text}), text)
 
-    def _failed(self, name: str, text: str, event: Event) -> None:
-        """Write a line about a connector, unless it says again what the one before said."""
-        left_out = self._failures.setdefault(name, RepeatedLines()).left_out(text, self._health.now)
+    def _failed(self, name: str, text: str, event: Event, same: str) -> None:
+        """Write a line about a connector, unless it says again what the one before said; `same`: what is compared."""
+        left_out = self._failures.setdefault(name, RepeatedLines()).left_out(same, self._health.now)
         if left_out is not None:
             more = f" ({left_out} more times since the last line)" if left_out else ""
             self._log("SERVER", "info", f"connector {name}: {text}{more}", event)

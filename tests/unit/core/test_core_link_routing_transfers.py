@@ -196,7 +196,7 @@ def detached(peer: Peer) -> list[tuple[int | None, str]]:
 
 
 def transfers_from(first: int, count: int, handle: int = 0) -> list[bytes]:
-    return [frames.transfer(number, b"", handle=handle) for number in range(first, first + count)]
+    return [frames.transfer(number, b"x", handle=handle) for number in range(first, first + count)]
 
 
 def with_capacity(peer: Peer, capacity: int) -> None:
@@ -218,7 +218,7 @@ def test_a_sender_far_beyond_its_credit_is_detached_alone() -> None:
     assert len(link.bodies) == 3
     assert core_of(peer.hub).budget.kept > 0
     assert detached(peer) == []
-    peer.end.feed(frames.transfer(8, b""))
+    peer.end.feed(frames.transfer(8, b"x"))
     assert detached(peer) == [(0, "amqp:link:transfer-limit-exceeded")]
     assert core_of(peer.hub).budget.kept == 0
     peer.send(frames.transfer(9, b"still there", handle=1))
@@ -233,7 +233,7 @@ def test_a_sender_gets_no_credit_by_saying_that_it_gave_some_up() -> None:
     peer.send(*transfers_from(0, sent))
     for count in range(sent, sent + 3):
         peer.end.feed(frames.credit(0, 0, count + 1, next_incoming_id=0))
-    peer.end.feed(frames.transfer(sent, b""))
+    peer.end.feed(frames.transfer(sent, b"x"))
     assert detached(peer) == [(0, "amqp:link:transfer-limit-exceeded")]
 
 

@@ -126,7 +126,7 @@ def proxy(hub: Hub, edge: EdgePeer, pattern: str = "lr/#") -> None:
 def test_an_attach_is_passed_down_to_the_edge_that_announced_the_link_route(hub: Hub) -> None:
     edge = EdgePeer(hub)
     proxy(hub, edge)
-    assert {"+Elr/#:4", "+Flr/#:4"} <= set(announced(hub))
+    assert {"+Clr:4", "+Dlr:4"} <= set(announced(hub))
     client = hub.peer().open(container_id="C").begin()
     client.send(frames.attach_receiver("link", address="lr/a"))
     sources = [a.source for a in edge.peer.take() if isinstance(a, Attach)]
@@ -145,7 +145,7 @@ def test_the_link_routes_of_an_edge_end_with_its_connection(hub: Hub) -> None:
     edge = EdgePeer(hub)
     proxy(hub, edge)
     edge.peer.kill()
-    assert {"-Elr/#", "-Flr/#"} <= set(announced(hub))
+    assert {"-Clr", "-Dlr"} <= set(announced(hub))
     assert not len(core_of(hub).linkroutes)
 
 

@@ -18,8 +18,7 @@ cdef class Multicast:
     cdef Settlement settlement
     cdef readonly dict gone
     cdef Streams streams
-    cdef dict copying
-    cdef object copies
+    cdef object wide
     cdef public bint unsettled_allowed
     cdef public Address uplink_address
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
@@ -32,11 +31,8 @@ cdef class Multicast:
     cdef bint all_ready(self, list outs) except -1
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cpdef branch_out(self, Queued q, list outs)
-    cdef branch(self, Queued q, RouterLink consumer)
-    cdef all_branched(self, Queued q)
-    cdef begin_copies(self, Queued q, list outs, RouterLink lk)
-    cpdef list consumers_of(self, Queued q)
-    cpdef int copy_some(self, Queued q, list left) except -1
+    cpdef branch(self, Queued q, RouterLink consumer)
+    cpdef all_branched(self, Queued q)
     cdef send_waiting(self, RouterLink out)
     cpdef drop_waiting(self, RouterLink out, Py_ssize_t count)
     cdef drop_first(self, RouterLink out)

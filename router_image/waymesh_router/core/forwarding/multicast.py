@@ -14,8 +14,9 @@ from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.forwarding.streams import Streams
+from waymesh_router.core.forwarding.wide_copies import WideCopies
 from waymesh_router.core.model import Address, Branch, Group, Queued, RouterConnection, RouterLink
-from waymesh_router.core.portions import AT_ONCE, Portions, RoundsOfEach
+from waymesh_router.core.portions import AT_ONCE, Portions
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 WIDE = cython.declare(cython.Py_ssize_t, AT_ONCE)
 """Consumers up to which a message gets all its copies at once."""
-COPIES_A_STEP = cython.declare(cython.int, 16)
-"""Number of consumers that get their copy in one step."""
-COPIES_COST = 12
 MANY_GONE = 64
 """Copies of aborted deliveries are removed from a queue together when there are more of them, and more than half."""
 
@@ -67,9 +65,7 @@ class Multicast:
         self.settlement = settlement
         self.gone: dict[RouterLink, int] = {}  # number of copies of aborted deliveries in `RouterLink.queue`
         self.streams = streams
-        # Messages with thousands of consumers: the sender's connection, and consumers
-        self.copying: dict[Queued, tuple[RouterConnection | None, list[Any]]] = {}
-        self.copies = RoundsOfEach(portions, "copies", self.consumers_of, self.copy_some)
+        self.wide = WideCopies(portions, self.branch, self.all_branched)
         self.unsettled_allowed = True  # clients may send unsettled deliveries to multicast addresses
 
     def forward(
@@ -85,8 +81,8 @@ class Multicast:
         if lk.edge:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
-            alone: cython.bint = transfer.more or transfer.state_bytes or lk.streamed or len(outs) > WIDE
-            if not alone and self.all_ready(outs):
+            kept: cython.bint = transfer.more or transfer.state_bytes or lk.streamed or len(outs) > WIDE
+            if not kept and self.all_ready(outs):
                 self.copy_to_all(lk, address, annotations, outs, transfer)
                 return
             outs = self.with_room(outs, lk)
@@ -188,8 +184,8 @@ class Multicast:
             q.delivery.group = q.group  # type: ignore[union-attr]  # `track_incoming` has made it
         q.branches = []
         q.unstarted = len(outs)
-        if q.unstarted > WIDE or (lk is None and self.copying):
-            self.begin_copies(q, outs, lk)
+        if q.unstarted > WIDE or (lk is None and self.wide):
+            self.wide.begin(q, outs)
             return
         for e in list(outs):
             self.branch(q, e)
@@ -226,43 +222,6 @@ class Multicast:
             q.group.sealed = True
             if q.group.waiting == 0:
                 self.settlement.group_done(q.group, q.group.state or ACCEPTED)
-
-    # ---- thousands of consumers
-    def begin_copies(self, q: Queued, outs: list[Any], lk: RouterLink | None) -> None:
-        """Create the branches in portions. Until the last one, no further frame of the sender's connection is handled:
-        the next message could overtake a copy. Decision 0061."""
-        conn: RouterConnection | None = None if lk is None else lk.connection
-        self.copying[q] = (conn, list(outs))
-        if conn is not None:
-            conn.waits += 1
-            conn.budget = 0
-        self.copies.begin(q)
-
-    def consumers_of(self, q: Queued) -> list[Any]:
-        """The consumers of a message."""
-        return self.copying[q][1]
-
-    def copy_some(self, q: Queued, left: list[Any]) -> cython.int:
-        """Create some branches, unless the delivery was aborted. Returns the cost."""
-        count: cython.int = COPIES_A_STEP
-        aborted: cython.bint = False
-        try:
-            while count > 0 and left:
-                count -= 1
-                out = left.pop()
-                if q.unstarted == 0:
-                    aborted = True
-                    left.clear()
-                else:
-                    self.branch(q, out)
-        finally:
-            if not left:
-                conn = self.copying.pop(q)[0]
-                if conn is not None:
-                    conn.waits -= 1
-                if not aborted:
-                    self.all_branched(q)
-        return COPIES_COST
 
     def send_waiting(self, out: RouterLink) -> None:
         """The link has credit: send the copies that wait for it, unless they have expired."""

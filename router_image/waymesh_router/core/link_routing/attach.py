@@ -21,7 +21,7 @@ from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
-from waymesh_router.core.link_routing.held import HeldAttaches
+from waymesh_router.core.link_routing.held import Again, HeldAttaches
 from waymesh_router.core.link_routing.route_candidates import ClientLink, RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions, SessionPending
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.core_context import CoreContext
+    from waymesh_router.core.edge.uplink import Uplink
     from waymesh_router.core.link_routing.routes import LinkRoutes
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink, Target
@@ -84,17 +85,14 @@ class RoutedAttaches:
             return False
         if not self.resumable and rewriting.outlives_connection(attach):
             raise Refusal(NOT_ALLOWED, "link-routed termini that outlive the connection are disabled on this router")
-        try:
-            self._pass_to(candidates, conn, lk, attach, routing_address, taken)
-        except SessionPending as pending:
-            self.held.add(pending.connection, lk, again)
+        self._pass_to(candidates, lk, attach, routing_address, taken, again)
         return True
 
-    def lack_container(self, attach: Attach) -> bool:
-        """Whether link routes of this router match an attach, but none of them has a connected container."""
-        text = rewriting.route_address(attach)
-        keys = self._addresses.link_routes.match(text, attach.role) if text else None
-        return bool(keys) and not any(True for key in keys or () for _ in self._link_routes.serving(key))
+    def ask(self, uplink: Uplink | None, lk: RouterLink, attach: Attach) -> bool:
+        """At an edge router: ask the interior router if its own link routes for an attach have no container."""
+        text = rewriting.route_address(attach) if uplink is not None else None
+        lacking = bool(text) and self._link_routes.lack_container(str(text), attach.role)
+        return lacking and uplink is not None and uplink.look_up(lk, attach)
 
     def forward_to_interior(self, lk: RouterLink, attach: Attach, uplink: RouterConnection) -> None:
         """At an edge router: forward or hold an attach for the interior router, which has the route. Raises Refusal."""
@@ -102,22 +100,18 @@ class RoutedAttaches:
         taken = no_local.requested_filters(attach)
         if taken:
             attach = no_local.without_filters(attach, taken)
-        conn: RouterConnection = lk.connection
-        try:
-            self._pass_to([RouteCandidate(uplink, None)], conn, lk, attach, None, taken)
-        except SessionPending:
-            self.held.add(uplink, lk, again)
+        self._pass_to([RouteCandidate(uplink, None)], lk, attach, None, taken, again)
 
     def _pass_to(
         self,
         candidates: Iterable[RouteCandidate],
-        conn: RouterConnection,
         lk: RouterLink,
         attach: Attach,
         routing_address: str | None,
         taken: dict[Any, Any],
+        again: Again,
     ) -> None:
-        """Forward an attach to the first candidate that takes it. Raises Refusal if none does, or SessionPending."""
+        """Forward an attach to the first candidate that takes it; hold it if that is not known. Raises Refusal."""
         refusal = Refusal(NO_ROUTE, NO_ROUTE_TEXT)
         for candidate in candidates:
             try:
@@ -128,9 +122,12 @@ class RoutedAttaches:
             except AmqpError as e:
                 too_long = e.condition == FRAME_SIZE_TOO_SMALL
                 refusal = Refusal(e.condition if too_long else RESOURCE_LIMIT_EXCEEDED, e.description)
+            except SessionPending as pending:
+                self.held.add(pending.connection, lk, again)
+                return
             else:
-                if not to_router(conn):
-                    no_local.link_forwarded(conn, lk, route, taken)
+                if not to_router(lk.connection):
+                    no_local.link_forwarded(lk.connection, lk, route, taken)
                 return
         raise refusal
 
@@ -196,7 +193,6 @@ class RoutedAttaches:
                     back = back or RouteCandidate(there, entity, key)
                 elif not there.over:
                     local.setdefault(there.id, RouteCandidate(there, entity, key))
-        # all links of a transaction go to the connection of its coordinator
         yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
         remote: dict[int, tuple[int, RouterConnection, str]] = {}
         for key in keys:

@@ -158,6 +158,11 @@ class LinkRoutes:
             for conn in self._containers.at(entity.place):
                 yield entity, conn
 
+    def lack_container(self, text: str, outgoing: bool) -> bool:
+        """Whether link routes match an address, but none of them has a connected container at this router."""
+        keys = self._addresses.link_routes.match(text, outgoing)
+        return bool(keys) and not any(True for key in keys or () for _ in self.serving(key))
+
     def container_count(self, key: str) -> int:
         """Number of connected containers of this router for the address of a link route."""
         return len({conn.id for _, conn in self.serving(key)})

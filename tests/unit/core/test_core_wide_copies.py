@@ -151,3 +151,14 @@ def test_a_message_of_several_frames() -> None:
         scene.consumer.end.feed(frames.credit(10, handle, **WIDE))
     assert scene.finish() == MANY * 2
     assert all(b"".join(got) == data(0) + b"and more" for got in scene.got)
+
+
+def test_messages_of_the_router_itself_stay_in_order() -> None:
+    """No connection can be held for them: they follow each other in the walk, also if few consumers are left."""
+    scene = Scene()
+    assert scene.core.own_messages.send("q", data(0))
+    assert 0 < scene.look() < MANY
+    scene.consumer.end.feed(b"".join(frames.detach(handle) for handle in range(MANY - 10)))
+    assert scene.core.own_messages.send("q", data(1))
+    scene.finish()
+    assert all(got == [data(0), data(1)] for got in scene.got[MANY - 10 :])
