@@ -49,7 +49,7 @@ from waymesh_router.core.links.mesh_links import INTER_ROUTER, MeshLinks
 from waymesh_router.core.links.refusals import Refusals
 from waymesh_router.core.links.registry import LinkRegistry
 from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.settlement.interruptions import Interruptions
+from waymesh_router.core.settlement.interruptions import Interruptions, on_oversized
 from waymesh_router.core.settlement.settlement import Settlement
 from waymesh_router.events.event import Log
 
@@ -336,7 +336,7 @@ class Core(Handler):
 
     def on_oversized(self, link: Link, transfer: IncomingTransfer) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        self.interruptions.on_oversized(lk, transfer)
+        on_oversized(self.interruptions, lk, transfer)
 
     def on_abort(self, link: Link) -> None:
         lk: RouterLink = link  # type: ignore[assignment]

@@ -25,8 +25,6 @@ cdef class Interruptions:
     cdef dict ending
     cdef Gathering gathering
     cdef on_abort(self, RouterLink lk)
-    cdef on_oversized(self, RouterLink lk, IncomingTransfer transfer)
-    cdef refuse_oversized(self, RouterLink lk, IncomingTransfer transfer)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)
     cdef drop_stream(self, RouterLink lk)
@@ -46,3 +44,6 @@ cdef class Interruptions:
     cpdef routed_link_lost(self, RouterLink lk)
     cpdef drop_waiting(self, RouterConnection connection, list links, list addresses, long long until)
     cdef bint needs_frames(self, Session session) except -1
+
+cpdef on_oversized(Interruptions parts, RouterLink lk, IncomingTransfer transfer)
+cdef refuse_oversized(Interruptions parts, RouterLink lk, IncomingTransfer transfer)

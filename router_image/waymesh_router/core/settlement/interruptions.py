@@ -73,33 +73,6 @@ class Interruptions:
         else:
             self.routed.pass_credit(lk.partner)
 
-    def on_oversized(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """A frame makes a message larger than policy allows. A client is disconnected, as in Qpid Dispatch; of an edge
-        router, which also sends messages of its other clients, only this one is refused."""
-        conn: RouterConnection = lk.connection
-        if lk.permit is not None:
-            lk.permit.message_too_large()
-        if conn.edge_router is None:
-            conn.fail(CONNECTION_FORCED, f"a message is larger than {lk.max_message_size} octets, the policy's maximum")
-        else:
-            self.refuse_oversized(lk, transfer)
-
-    def refuse_oversized(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """Reject a delivery that is too large by this frame; its consumers see that it is aborted."""
-        if transfer.first:
-            lk.discard = False
-        elif lk.discard:  # it was refused already
-            if not transfer.more:
-                lk.discard = False
-                if lk.partner is None:
-                    lk.return_credit()
-            return
-        else:
-            self.drop_arriving(lk)
-        self.settlement.refuse(lk, transfer.more, TOO_LARGE_REJECTED)
-        if lk.partner is not None:
-            self.routed.pass_credit(lk.partner)
-
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
         """The consumer settled a delivery that still arrives, without accepting it: send no more frames of it."""
         if lk.stream_delivery is d:
@@ -363,3 +336,35 @@ class Interruptions:
 def only(out: RouterLink) -> tuple[RouterLink]:
     """The only part: the link itself, until no copy waits for it."""
     return (out,)
+
+
+def on_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTransfer) -> None:
+    """A frame makes a message larger than policy allows.
+
+    A client is disconnected, as in Qpid Dispatch. An edge router also sends messages of its other clients: only this
+    one is refused.
+    """
+    conn: RouterConnection = lk.connection
+    if lk.permit is not None:
+        lk.permit.message_too_large()
+    if conn.edge_router is None:
+        conn.fail(CONNECTION_FORCED, f"a message is larger than {lk.max_message_size} octets, the policy's maximum")
+    else:
+        refuse_oversized(parts, lk, transfer)
+
+
+def refuse_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTransfer) -> None:
+    """Reject a delivery that is too large by this frame; its consumers see that it is aborted."""
+    if transfer.first:
+        lk.discard = False
+    elif lk.discard:  # it was refused already
+        if not transfer.more:
+            lk.discard = False
+            if lk.partner is None:
+                lk.return_credit()
+        return
+    else:
+        parts.drop_arriving(lk)
+    parts.settlement.refuse(lk, transfer.more, TOO_LARGE_REJECTED)
+    if lk.partner is not None:
+        parts.routed.pass_credit(lk.partner)
