@@ -72,7 +72,7 @@ def test_clients_of_a_refused_vhost_are_denied() -> None:
 
 def test_names_that_no_router_accepts_are_left_out_of_closed_vhosts() -> None:
     for conflict in ((), (VhostPolicy(GOOD, MESH, "h", created="2026-01-01"),)):
-        bad = VhostPolicy(X, MESH, "", aliases=("h", "i"), created="2026-01-02")
+        bad = VhostPolicy(X, MESH, "\0", aliases=("h", "i"), created="2026-01-02")
         desired = desire(replace(ROUTER, policy=Policy(enabled=True)), vhost_policies=(*conflict, bad))
         (closed,) = (item for item in vhosts(desired) if "i" in (item["hostname"], item.get("aliases")))
         assert (closed["hostname"], closed["aliases"]) == (("i", None) if conflict else ("h", "i"))
