@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 from tests.kit.waiting import DEADLINE_S
@@ -55,6 +56,7 @@ class FakeRouter:
 
     def __init__(self) -> None:
         self.handler = Handler()
+        self.core = SimpleNamespace(now=0.0)
         self.connections: list[tuple[str, FakeConnection]] = []
         self.failures: list[tuple[str, str]] = []
         self.losses: list[tuple[FakeConnection, str]] = []
