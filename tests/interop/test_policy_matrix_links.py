@@ -249,7 +249,7 @@ def create_link_route(manager: ManagementClient) -> None:
 
 
 MANAGEMENT: dict[str, tuple[Any, tuple[Any, ...], Callable[[ManagementClient], object], int]] = {
-    "group.allowAdminStatusUpdate": (True, (False,), kill_nobody, 404),
+    "group.allowAdminStatusUpdate": (True, (False,), kill_nobody, 400),
     "group.allowDynamicLinkRoutes": (True, (False,), create_link_route, 0),
     "group.linkRoutePattern": ("jobs.#", ("jobs", "other.#"), create_link_route, 0),
     "group.management": ("read", ("none",), lambda manager: manager.query("router"), 0),
