@@ -87,7 +87,7 @@ def test_management_requests_that_would_be_denied_are_carried_out(tmp_path: Path
         with ManagementClient(guarded.url, timeout_s=20.0) as manager:
             with pytest.raises(ManagementError) as error:
                 manager.update({"adminStatus": "deleted"}, "connection", identity="999999")
-            assert error.value.status == 404  # the next check: there is no such connection
+            assert error.value.status == 400  # the next check: there is no such connection
             manager.create("router.connection.linkRoute", {"pattern": "jobs.#", "direction": "in"}, name="jobs")
             found = counted(guarded)
             assert (found.links, found.denials) == (0, 2)

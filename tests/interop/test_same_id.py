@@ -48,10 +48,10 @@ def start_later(twin: RouterProcess, instance: int) -> None:
 
 
 def link_of(router: RouterProcess) -> tuple[str, str]:
-    """connectionStatus and connectionMsg of a router's only connector."""
+    """connectionStatus of a router's only connector, and the reason in connectionMsg."""
     with ManagementClient(router.url) as client:
         (row,) = client.query("connector", ["connectionStatus", "connectionMsg"])
-        return str(row["connectionStatus"]), str(row["connectionMsg"])
+        return str(row["connectionStatus"]), str(row["connectionMsg"]).partition(" failed: ")[2]
 
 
 def instance_of_c(router: RouterProcess) -> int:
