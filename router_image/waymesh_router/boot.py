@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from waymesh_router.core.addresses.patterns import PatternTree
@@ -12,7 +11,7 @@ from waymesh_router.core.attaching import Rng
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.closed_vhosts import deny_all
 from waymesh_router.management.errors import ManagementError
-from waymesh_router.management.identity import make_identity
+from waymesh_router.management.identity import configured_name
 from waymesh_router.policy.overlaps import FirstPatterns
 from waymesh_router.policy.settings import alias_names, host_names
 from waymesh_schema.config import ConfigEntry
@@ -99,7 +98,7 @@ def _without_effect(config: Iterable[ConfigEntry]) -> list[str]:
     hostnames = [str(vhost["hostname"]) or "for clients without host name" for vhost in vhosts]
     if not policy["enableVhostPolicy"]:
         bound = [entry for entry in config if entry.type.name in ("listener", "connector")]
-        named = [f"{entry.type.name} {_name(entry)}" for entry in bound if entry.attributes["policyVhost"]]
+        named = [_title(entry) for entry in bound if entry.attributes["policyVhost"]]
         hostnames += [f"policyVhost of {name}" for name in named]
         return [_IGNORED.format(", ".join(hostnames))] if hostnames else []
     if policy["enableVhostNamePatterns"]:
@@ -125,12 +124,12 @@ def _unknown_vhosts(config: Sequence[ConfigEntry]) -> Iterator[str]:
         if vhost and vhost not in known and not of_operator(entry.attributes):
             instead = f"clients get the defaultVhost {default}" if default in known else "clients are denied"
             told = instead if entry.type.name == "listener" else "links of the peer are denied"
-            yield f"{entry.type.name} {_name(entry)} policyVhost: there is no vhost {vhost}: {told}"
+            yield f"{_title(entry)} policyVhost: there is no vhost {vhost}: {told}"
 
 
-def _name(entry: ConfigEntry) -> str:
-    """The name of a listener or connector; its identity if it has none."""
-    return str(entry.attributes["name"] or make_identity(entry.type.name, entry.attributes, (), count()))
+def _title(entry: ConfigEntry) -> str:
+    """The type and name of a listener or connector."""
+    return f"{entry.type.name} {configured_name(entry.type.name, entry.attributes)}"
 
 
 def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Generic, Protocol, TypeVar
 
+Key = TypeVar("Key")
 Thing = TypeVar("Thing")
 Part = TypeVar("Part")
 
@@ -18,7 +19,6 @@ COST_A_TURN = 100
 """Maximum cost of the steps of one turn; a step with cost 1 takes about a microsecond."""
 COPIED = 200
 """Keys that are copied at a cost of 1."""
-Key = TypeVar("Key")
 
 
 class Walk(Protocol):

@@ -6,6 +6,7 @@ The identities of autolinks and link routes are numbers, and their names default
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from itertools import count
 from typing import Any
 
 Identify = Callable[[Mapping[str, Any]], "str | None"]
@@ -53,3 +54,8 @@ def make_identity(
     if identifier is not None:
         return f"{type_name}/{identifier}"
     return next(identity for n in numbers if (identity := f"{type_name}/{n}") not in taken)
+
+
+def configured_name(type_name: str, attributes: Mapping[str, Any]) -> str:
+    """The name of an entity of a configuration; the identity that it will have, if it has no name."""
+    return str(attributes["name"] or make_identity(type_name, attributes, (), count()))

@@ -14,6 +14,7 @@ from waymesh_router.core.forwarding.spread import Spread
 from waymesh_router.core.forwarding.writable_links import WritableLinks
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import RouterConnection, RouterLink
+from waymesh_router.core.portions import AT_ONCE
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.link_kinds import DATA
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.portions import Portions
 
-AT_ONCE = cython.declare(cython.Py_ssize_t, 500)
+MANY_LINKS = cython.declare(cython.Py_ssize_t, AT_ONCE)
 """Maximum number of links of a connection that are told together that its output has room."""
 
 
@@ -101,7 +102,7 @@ class CreditEvents:
 
     def on_writable(self, connection: Connection) -> None:
         """The output buffer of a connection has shrunk: all of its links may have become ready."""
-        if connection.links > AT_ONCE:
+        if connection.links > MANY_LINKS:
             self.writable.begin(connection)
             return
         for session in list(connection.sessions.values()):

@@ -184,7 +184,7 @@ class RoutedAttaches:
         The connection of the attach itself is the last choice: a container may attach to its own address. An attach of
         an edge router is never returned to it.
         """
-        used = self._mirrors.connections(lk.session)
+        used = self._mirrors.connections(lk.session)  # first: all links of a transaction must use its coordinator's
         local: dict[int, RouteCandidate] = {}
         back: RouteCandidate | None = None
         for key in keys:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from waymesh_router.events.event import ModuleLog
-from waymesh_router.management.identity import make_identity
+from waymesh_router.management.identity import configured_name
 from waymesh_router.peers.certificate import Validity
 from waymesh_router.peers.mechanisms import profiles_used
 from waymesh_router.runtime.errors import HostError, ProfileError
@@ -166,8 +165,7 @@ def _with_usable_values(entry: ConfigEntry) -> tuple[ConfigEntry, list[str]]:
 
 def _title(entry: ConfigEntry) -> str:
     """The entity's type and name for messages; its identity if it has no name."""
-    kind, attributes = entry.type.name, entry.attributes
-    return f"{kind} {attributes['name'] or make_identity(kind, attributes, (), count())}"
+    return f"{entry.type.name} {configured_name(entry.type.name, entry.attributes)}"
 
 
 def _plugin(entry: ConfigEntry) -> str:

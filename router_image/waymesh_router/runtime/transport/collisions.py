@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 
-from waymesh_router.management.identity import make_identity
+from waymesh_router.management.identity import configured_name
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.transport.addresses import port_number
 from waymesh_schema.config import ConfigEntry
@@ -21,12 +20,14 @@ def without_repeated_addresses(entries: Sequence[ConfigEntry]) -> tuple[list[Con
     kept, errors = [], []
     for entry in entries:
         if entry.type.name == "listener" and not of_operator(entry.attributes):
-            name = str(entry.attributes["name"] or make_identity("listener", entry.attributes, (), count()))
+            name = configured_name("listener", entry.attributes)
             place = _place(entry)
-            if place is not None and first.setdefault(place, name) is not name:
+            if place in first:
                 where = f"{entry.filename}:{entry.line}: listener {name}"
                 errors.append(f"{where}: stays closed, because listener {first[place]} has the same host and port")
                 continue
+            if place is not None:
+                first[place] = name
         kept.append(entry)
     return kept, errors
 
