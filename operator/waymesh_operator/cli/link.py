@@ -6,7 +6,7 @@ import base64
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +52,12 @@ def create_token(
         ),
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="Days for which its certificate is valid.")] = 90,
+    for_: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="ROUTER", help="Router of the other mesh: write its RouterLink, too.", show_default="none"
+        ),
+    ] = "",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="File.", show_default="stdout")
     ] = None,
@@ -62,12 +68,16 @@ def create_token(
 
     It holds addresses, and a certificate with its key. The key is not stored elsewhere: whoever has the token can
     connect until it expires or is revoked. The certificate authority is the Secret that the listener names as
-    clientAuthorities; it is created if it does not exist.
+    clientAuthorities; it is created if it does not exist. So is the Secret that it names as certificate, for the
+    addresses in the token; if it was created here, its certificate gets further addresses. With --for, the output is
+    all that the other mesh needs: the RouterLink, too.
     """
-    if not _NAME.fullmatch(name):
-        raise typer.BadParameter("use a-z, 0-9 and -, at most 63 characters", param_hint="--name")
+    for option, value in (("--name", name), ("--for", for_ or "x")):
+        if not _NAME.fullmatch(value):
+            raise typer.BadParameter("use a-z, 0-9 and -, at most 63 characters", param_hint=option)
     where = Where(router, listener, context, namespace)
-    issued = _with_listener(where, lambda target: _create(target, name, address or [], days))
+    wanted = Wanted(name, tuple(address or ()), days, for_)
+    issued = _with_listener(where, lambda target: _create(target, wanted))
     if output is None:
         sys.stdout.write(_run(issued))
         return
@@ -151,11 +161,31 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """A token as the user asks for it: `router` is that of the other mesh; empty: no RouterLink."""
+
+    name: str
+    addresses: tuple[str, ...]
+    days: int
+    router: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredSecret:
     """The data of a Secret, and its resourceVersion."""
 
     data: Mapping[str, bytes]
     version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerCertificate:
+    """The Secret with the certificate that the listener shows; `changed`: it must be written."""
+
+    secret: str
+    data: Mapping[str, bytes]
+    before: StoredSecret | None
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +219,18 @@ class LinkListener:
 
     async def keep(self, authority: LinkAuthority, before: StoredSecret | None) -> None:
         """Write the Secret with the certificate authority. Raises KubeError if it has changed since `before`."""
+        await self.write(self.secret, "Opaque", authority.data(self.now), before)
+
+    async def write(
+        self, name: str, type_: str, data: Mapping[str, bytes], before: StoredSecret | None
+    ) -> None:
+        """Write a Secret. Raises KubeError if it has changed since `before`."""
         import secrets
 
-        data = {key: base64.b64encode(value).decode() for key, value in authority.data(self.now).items()}
-        metadata = {"name": self.secret, "namespace": self.namespace}
+        coded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        metadata = {"name": name, "namespace": self.namespace}
         metadata |= {"resourceVersion": before.version} if before else {}
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": type_, "data": coded}
         # If two runs create the Secret at the same time, the first wins, because each has a different field manager.
         manager = MANAGER if before else f"{MANAGER}-{secrets.token_hex(4)}"
         await self.kube.apply(body, manager=manager, force=before is not None)
@@ -236,41 +272,52 @@ def link_listener(kube: KubeClient, router: Mapping[str, Any], wanted: str, now:
     return LinkListener(kube, namespace, name, listener, status, now)
 
 
-async def _create(target: LinkListener, name: str, addresses: list[str], days: int) -> str:
+async def _create(target: LinkListener, wanted: Wanted) -> str:
     import yaml
 
     from waymesh_operator.resources.router_link import token_endpoints
     from waymesh_operator.tls.link_tokens import new_link_authority, read_link_authority
 
-    addresses = addresses or list(target.status.get("addresses") or ())
+    addresses = wanted.addresses or tuple(target.status.get("addresses") or ())
     if not addresses:
         listener = target.listener["name"]
         raise WaymeshError(f"listener {listener} has no address yet: set expose, or give --address HOST:PORT")
     try:
-        token_endpoints("\n".join(addresses))
+        hosts = [host for host, _port in token_endpoints("\n".join(addresses))]
     except ValueError as error:
         raise WaymeshError(f"--address: {error}") from None
-    trusted = await _server_authority(target)
     stored = await target.read(target.secret)
     if stored:
         former = read_link_authority(target.secret, stored.data)
     else:
         former = new_link_authority(target.router, target.now)
-    authority, made = former.issue(name, target.router, days, target.now)
-    _check_name(target, f"{name}.{target.router}.link")
+    authority, made = former.issue(wanted.name, target.router, wanted.days, target.now)
+    _check_name(target, f"{wanted.name}.{target.router}.link")
+    shown = await _listener_certificate(target, authority, hosts)
     await target.keep(authority, stored)
+    if shown.changed:
+        await target.write(shown.secret, "kubernetes.io/tls", shown.data, shown.before)
     token = {
         "addresses": "".join(f"{address}\n" for address in addresses),
-        "ca.crt": trusted.decode(),
+        "ca.crt": shown.data["ca.crt"].decode(),
         "mesh": target.router,
         "role": target.listener["role"],
         "tls.crt": made.certificate.decode(),
         "tls.key": made.key.decode(),
         "expires": authority.issued[-1].expires.isoformat(),
     }
-    metadata = {"name": f"{name}-{target.router}"}
+    metadata = {"name": f"{wanted.name}-{target.router}"}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "waymesh.io/link-token"}
-    return yaml.safe_dump({**body, "stringData": token}, sort_keys=False)
+    written = [{**body, "stringData": token}]
+    if wanted.router:
+        written.append(_router_link(wanted.router, target, metadata["name"]))
+    return yaml.safe_dump_all(written, sort_keys=False)
+
+
+def _router_link(router: str, target: LinkListener, secret: str) -> dict[str, Any]:
+    spec = {"routerRef": {"name": router}, "role": target.listener["role"], "tokenSecretRef": {"name": secret}}
+    metadata = {"name": f"{router}-to-{target.router}"}
+    return {"apiVersion": "waymesh.io/v1alpha1", "kind": "RouterLink", "metadata": metadata, "spec": spec}
 
 
 def _check_name(target: LinkListener, name: str) -> None:
@@ -279,15 +326,29 @@ def _check_name(target: LinkListener, name: str) -> None:
         raise WaymeshError(f"peerNames of listener {target.listener['name']} would refuse {name}: add it there first")
 
 
-async def _server_authority(target: LinkListener) -> bytes:
-    """Return the authority of the listener's certificate."""
+async def _listener_certificate(
+    target: LinkListener, authority: LinkAuthority, hosts: Sequence[str]
+) -> ListenerCertificate:
+    """Return the listener's certificate: a new one if its Secret does not exist, or if this authority issued it and it
+    lacks a host."""
+    from waymesh_operator.tls.certificates import issued_by, subject_names
+
     own = target.listener.get("certificate")
     secret = own["secretRef"]["name"] if own else f"{target.router}-tls"
     stored = await target.read(secret)
-    found = stored.data.get("ca.crt") if stored else None
-    if not found:
+    shown = stored.data.get("tls.crt", b"") if stored else b""
+    names = subject_names(shown)
+    lacking = [host for host in hosts if host not in names and f"*.{host.partition('.')[2]}" not in names]
+    if own and (stored is None or (lacking and issued_by(shown, authority.ca.certificate))):
+        made = authority.issue_listener([*hosts, *sorted(names.difference(hosts))], target.now)
+        data = {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": authority.ca.certificate}
+        return ListenerCertificate(secret, data, stored, changed=True)
+    if stored is None or not stored.data.get("ca.crt"):
         raise WaymeshError(f"Secret {secret} has no ca.crt, the authority of the listener's certificate")
-    return found
+    if lacking and names:
+        told = f"the certificate in Secret {secret} has no name {', '.join(lacking)}"
+        typer.echo(f"{told}: with verifyHostname, the other mesh does not connect there", err=True)
+    return ListenerCertificate(secret, stored.data, stored)
 
 
 async def _revoke(target: LinkListener, name: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -52,12 +53,11 @@ class Leaf:
     """Validity and usage of a leaf certificate."""
 
     days: int = LEAF_DAYS
-    # For clients only.
-    client: bool = False
+    purposes: tuple[x509.ObjectIdentifier, ...] = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH)
 
 
 def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime, leaf: Leaf = Leaf()) -> Credential:
-    """Issue a leaf certificate with these DNS names, for servers and clients unless `leaf` restricts it.
+    """Issue a leaf certificate with these DNS names and IP addresses, for servers and clients unless `leaf` says else.
 
     Raises ValueError for a broken authority.
     """
@@ -68,13 +68,19 @@ def issue(ca: Credential, common_name: str, names: Sequence[str], now: datetime,
     builder = _builder(_name(common_name[:64]), authority.subject, key.public_key(), serial, now, leaf.days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(ca=False), critical=True)
-    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, *(() if leaf.client else (ExtendedKeyUsageOID.SERVER_AUTH,))]
-    builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(leaf.purposes), critical=False)
     if names:
-        alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
         builder = builder.add_extension(alternatives, critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     return _signed(builder.add_extension(identifier, critical=False), key, signer)
+
+
+def _general_name(name: str) -> x509.DNSName | x509.IPAddress:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def signer_of(ca: Credential) -> ec.EllipticCurvePrivateKey:
@@ -133,14 +139,15 @@ def issued_by(certificate: bytes, authority: bytes) -> bool:
     return True
 
 
-def dns_names(certificate: bytes) -> frozenset[str]:
-    """The DNS names of a certificate; none if it cannot be parsed."""
+def subject_names(certificate: bytes) -> frozenset[str]:
+    """The DNS names and IP addresses of a certificate; none if it cannot be parsed."""
     try:
         extensions = x509.load_pem_x509_certificate(certificate).extensions
         alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (ValueError, x509.ExtensionNotFound):
         return frozenset()
-    return frozenset(alternatives.value.get_values_for_type(x509.DNSName))
+    addresses = alternatives.value.get_values_for_type(x509.IPAddress)
+    return frozenset([*alternatives.value.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
 
 def _builder(

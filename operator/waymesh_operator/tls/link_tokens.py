@@ -1,4 +1,5 @@
-"""The certificate authority for routers of other meshes: it issues certificates and revokes them.
+"""The certificate authority for routers of other meshes: it issues certificates and revokes them, and can issue the
+certificate of the listener to which they connect.
 
 It is stored in the Secret that a listener with role inter-router or edge names as clientAuthorities. Routers read
 `ca.crt` and `ca.crl`; `ca.key` and `tokens.json`, the record of issued tokens, stay in the Secret.
@@ -7,13 +8,14 @@ It is stored in the Secret that a listener with role inter-router or edge names 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from waymesh_operator.errors import WaymeshError
 
@@ -51,9 +53,15 @@ class LinkAuthority:
         if now + timedelta(days=days) > end:
             raise WaymeshError(f"the authority expires on {end:%Y-%m-%d}: choose fewer days than {days}")
         dns = f"{name}.{mesh}.link"
-        made = issue(self.ca, dns, [dns], now, Leaf(days, client=True))
+        made = issue(self.ca, dns, [dns], now, Leaf(days, (ExtendedKeyUsageOID.CLIENT_AUTH,)))
         serial = x509.load_pem_x509_certificate(made.certificate).serial_number
         return replace(self, issued=(*self.issued, Issued(name, serial, expires(made.certificate)))), made
+
+    def issue_listener(self, names: Sequence[str], now: datetime) -> Credential:
+        """Issue a certificate for the listener itself, with these DNS names and IP addresses. It is for servers only,
+        so that nobody can connect with it, and valid as long as the authority."""
+        days = (expires(self.ca.certificate) - now).days
+        return issue(self.ca, names[0], names, now, Leaf(days, (ExtendedKeyUsageOID.SERVER_AUTH,)))
 
     def revoke(self, name: str, now: datetime) -> LinkAuthority:
         """Return the authority with this token revoked. Raises WaymeshError if there is no such token."""

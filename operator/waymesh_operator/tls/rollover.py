@@ -14,7 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from .certificates import Credential, dns_names, fingerprint, issue, issued_by, new_ca, readable, renewal_due, split_pem
+from .certificates import (
+    Credential,
+    fingerprint,
+    issue,
+    issued_by,
+    new_ca,
+    readable,
+    renewal_due,
+    split_pem,
+    subject_names,
+)
 
 OPERATOR = "waymesh-operator"
 """Common name of the operator's certificate."""
@@ -225,7 +235,7 @@ def _leaf(
     good = (
         have.whole
         and issued_by(have.certificate, authority.certificate)
-        and dns_names(have.certificate) == frozenset(names)
+        and subject_names(have.certificate) == frozenset(names)
         and not renewal_due(have.certificate, now)
     )
     return have if good or not authority.key else issue(authority, common_name, names, now)

@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.operator.fake_kube import FakeKube
-from waymesh_operator.cli.link import LinkListener, _create, _revoke, _rows, _write, link_listener
+from waymesh_operator.cli.link import LinkListener, Wanted, _create, _revoke, _rows, _write, link_listener
 from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import SECRET
+from waymesh_operator.resources.crds import load_crds
+from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.router_link import TOKEN_KEYS
-from waymesh_operator.tls.certificates import dns_names, issued_by
+from waymesh_operator.resources.validation import check_alone
+from waymesh_operator.tls.certificates import issued_by, subject_names
 from waymesh_operator.tls.link_tokens import LinkAuthority, new_link_authority, read_link_authority
 
 pytestmark = pytest.mark.engine_independent
@@ -34,7 +38,7 @@ def revoked_in(data: dict[str, bytes]) -> set[int]:
 def test_what_is_issued_is_remembered_and_can_be_taken_back() -> None:
     first, made = new_link_authority("north", NOW).issue("south", "north", 30, NOW)
     assert issued_by(made.certificate, first.ca.certificate)
-    assert dns_names(made.certificate) == {"south.north.link"}
+    assert subject_names(made.certificate) == {"south.north.link"}
     again = read_link_authority("links", first.data(NOW))
     assert again == first
     assert revoked_in(first.data(NOW)) == set()
@@ -95,12 +99,18 @@ class Cluster:
         return link_listener(self.kube, self.router, wanted, now)
 
     def create(self, name: str, *addresses: str) -> dict[str, Any]:
-        text = asyncio.run(_create(self.door(), name, list(addresses), 30))
-        return yaml.safe_load(text)  # type: ignore[no-any-return]
+        return self.create_for("", name, *addresses)[0]
+
+    def create_for(self, router: str, name: str, *addresses: str) -> list[dict[str, Any]]:
+        text = asyncio.run(_create(self.door(), Wanted(name, addresses, 30, router)))
+        return list(yaml.safe_load_all(text))
+
+    def stored(self, name: str) -> dict[str, bytes]:
+        found = asyncio.run(self.kube.get(SECRET, "ns", name))
+        return {key: base64.b64decode(text) for key, text in found["data"].items()}
 
     def authority(self) -> LinkAuthority:
-        found = asyncio.run(self.kube.get(SECRET, "ns", "links"))
-        return read_link_authority("links", {key: base64.b64decode(text) for key, text in found["data"].items()})
+        return read_link_authority("links", self.stored("links"))
 
 
 def test_a_token_has_all_that_a_router_link_needs() -> None:
@@ -130,6 +140,45 @@ def test_a_revoked_token_is_in_the_list_that_routers_read() -> None:
     assert asyncio.run(_rows(cluster.door(now=NOW + timedelta(days=99))))[0]["state"] == "revoked"
 
 
+def test_the_certificate_of_the_listener_is_made_for_the_addresses_of_its_tokens() -> None:
+    cluster = Cluster(certificate={"secretRef": {"name": "door"}})
+    token = cluster.create("south", "n1:30001", "[fd00::1]:30001")["stringData"]
+    door, authority = cluster.stored("door"), cluster.authority().ca.certificate
+    assert token["ca.crt"].encode() == door["ca.crt"] == authority
+    assert subject_names(door["tls.crt"]) == {"n1", "fd00::1"}
+    assert issued_by(door["tls.crt"], authority)
+    usage = x509.load_pem_x509_certificate(door["tls.crt"]).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert list(usage.value) == [ExtendedKeyUsageOID.SERVER_AUTH]  # nobody can connect with it
+    cluster.create("east", "n1:30001")
+    assert cluster.stored("door") == door
+    cluster.create("west", "door.example:443")
+    assert subject_names(cluster.stored("door")["tls.crt"]) == {"n1", "fd00::1", "door.example"}
+
+
+def test_a_certificate_of_others_is_kept_and_a_missing_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    other = new_link_authority("other", NOW)
+    made = other.issue_listener(["*.example", "n1"], NOW)
+    cluster = Cluster(certificate={"secretRef": {"name": "own"}})
+    own = {"tls.crt": made.certificate, "tls.key": made.key, "ca.crt": other.ca.certificate}
+    cluster.secret("own", own)
+    cluster.create("south", "n1:30001", "door.example:443")
+    assert capsys.readouterr().err == ""
+    assert cluster.create("east", "n2:30001")["stringData"]["ca.crt"].encode() == other.ca.certificate
+    assert "the certificate in Secret own has no name n2" in capsys.readouterr().err
+    assert cluster.stored("own") == own
+
+
+def test_all_that_the_other_mesh_needs_is_in_one_file() -> None:
+    secret, link = Cluster(role="edge").create_for("leaf", "leaf")
+    assert link["kind"] == "RouterLink"
+    assert link["metadata"] == {"name": "leaf-to-north"}
+    documents, problems = parse_text(yaml.safe_dump_all([secret, link]), "leaf.yaml")
+    assert problems == []
+    assert len(check_alone(documents, load_crds(), "ns")) == 1
+    assert link["spec"]["tokenSecretRef"] == {"name": secret["metadata"]["name"]}
+    assert link["spec"]["role"] == secret["stringData"]["role"] == "edge"
+
+
 def test_two_commands_at_once_lose_nothing() -> None:
     cluster = Cluster()
     cluster.create("south")
@@ -147,11 +196,11 @@ def test_a_token_is_in_a_file_that_nobody_else_can_read(tmp_path: Path) -> None:
     cluster, file = Cluster(), tmp_path / "token.yaml"
     file.write_text("something longer than the token " * 1000)
     file.chmod(0o644)
-    _write(file, _create(cluster.door(), "south", [], 30))
+    _write(file, _create(cluster.door(), Wanted("south", (), 30)))
     assert file.stat().st_mode & 0o777 == 0o600
     assert yaml.safe_load(file.read_text())["stringData"]["mesh"] == "north"
     with pytest.raises(OSError, match="No such file"):
-        _write(tmp_path / "none" / "token.yaml", _create(cluster.door(), "east", [], 30))
+        _write(tmp_path / "none" / "token.yaml", _create(cluster.door(), Wanted("east", (), 30)))
     assert [one.name for one in cluster.authority().issued] == ["south"]
 
 
@@ -170,6 +219,7 @@ def test_what_is_missing_is_told_and_nothing_is_issued(
     listener: dict[str, Any], addresses: tuple[str, ...], word: str
 ) -> None:
     cluster = Cluster(**listener)
+    cluster.secret("own", {"tls.crt": b"OWN"})
     with pytest.raises(WaymeshError, match=word.replace("(", r"\(")):
         cluster.create("south", *addresses)
     assert ("Secret", "ns", "links") not in cluster.kube.objects

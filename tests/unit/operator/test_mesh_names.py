@@ -14,7 +14,7 @@ from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, RouterTls
 from waymesh_operator.router_entities.actions import changed_attributes
 from waymesh_operator.router_entities.names import Entity
-from waymesh_operator.tls.certificates import dns_names, issue
+from waymesh_operator.tls.certificates import issue, subject_names
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest, next_tls
 from waymesh_router.runtime.tls.peer_names import refused_name
 
@@ -37,7 +37,7 @@ def listeners(router: Router = ROUTER, cert_manager: bool = False) -> dict[str, 
 
 def taken(listener: str, certificate: bytes) -> bool:
     wanted = listeners()[listener].attributes["peerNames"]
-    names = {"subjectAltName": [("DNS", name) for name in dns_names(certificate)]}
+    names = {"subjectAltName": [("DNS", name) for name in subject_names(certificate)]}
     return refused_name(wanted, names) is None
 
 
@@ -72,8 +72,8 @@ def test_cert_manager_is_asked_for_the_same_names() -> None:
     names = {o["metadata"]["name"]: set(o["spec"]["dnsNames"]) for o in objects if o["kind"] == "Certificate"}
     tls = made()
     assert names == {
-        "mesh-tls": dns_names(tls.leaf.certificate),
-        "mesh-operator-tls": dns_names(tls.operator.certificate),
+        "mesh-tls": subject_names(tls.leaf.certificate),
+        "mesh-operator-tls": subject_names(tls.operator.certificate),
     }
     assert listeners(router, cert_manager=True) == listeners()
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from waymesh_operator.tls.certificates import (
     Credential,
-    dns_names,
     expires,
     fingerprint,
     issue,
@@ -21,6 +20,7 @@ from waymesh_operator.tls.certificates import (
     new_ca,
     renewal_due,
     split_pem,
+    subject_names,
 )
 from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
@@ -73,7 +73,7 @@ def test_an_authority_and_a_leaf_are_what_tls_wants() -> None:
         timedelta(days=3650),
         timedelta(days=90),
     )
-    assert dns_names(leaf.certificate) == {
+    assert subject_names(leaf.certificate) == {
         "*.mesh-mesh.ns.svc", "*.mesh-mesh.ns.svc.cluster.local", "mesh.ns.svc", "mesh.ns.svc.cluster.local",
         "localhost",
     }  # fmt: skip
@@ -152,7 +152,7 @@ def test_a_leaf_that_is_lost_or_broken_is_made_again(damage: Secrets) -> None:
 def test_another_domain_of_the_cluster_means_another_leaf() -> None:
     first = next_tls(REQUEST, {}, {}, NOW)
     moved = next_tls(TlsRequest("mesh", "ns", "example.org"), first.secrets("mesh"), {}, NOW)
-    assert "mesh.ns.svc.example.org" in dns_names(moved.leaf.certificate)
+    assert "mesh.ns.svc.example.org" in subject_names(moved.leaf.certificate)
 
 
 def test_a_new_authority_is_trusted_before_it_signs_and_the_old_one_as_long_as_it_is_shown() -> None:
