@@ -1,4 +1,4 @@
-"""Runs the commands and examples of the README, and the manifests under examples/."""
+"""Runs the commands and examples of the README and of the pages by task, and the manifests under examples/."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ from tests.kit.waiting import DEADLINE_S, wait_until
 
 REPO = Path(__file__).resolve().parents[2]
 README = (REPO / "README.md").read_text(encoding="utf-8")
+PAGES = ("first-mesh", "two-tenants", "broker", "sizing", "links", "upgrade", "troubleshooting")
+"""The pages by task, of docs/."""
 START_S = 60.0
+
+
+def text_of(name: str) -> str:
+    """A page of docs/."""
+    return (REPO / "docs" / name).read_text(encoding="utf-8")
 
 
 def blocks(language: str = "", page: str = README) -> list[str]:
@@ -99,15 +106,42 @@ def test_plan_command(tmp_path: Path) -> None:
 
 
 def test_stat_and_manage_commands_reach_the_local_mesh(mesh: list[int]) -> None:
-    help_page = (REPO / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    for page in (README, help_page):
-        for arguments in [*commands("stat", page), *commands("manage", page), *commands("topology", page)]:
-            assert run(waymesh(*arguments)).strip()
+    for page in (README, text_of("troubleshooting.md"), text_of("first-mesh.md")):
+        for word in ("stat", "manage", "topology", "status"):
+            for arguments in commands(word, page):
+                assert run(waymesh(*arguments)).strip()
+
+
+@pytest.mark.engine_independent
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_options_of_the_pages_exist(page: str) -> None:
+    text = text_of(f"{page}.md")
+    lines = "\n".join([*blocks("", text), *blocks("sh", text)]).splitlines()
+    told: dict[str, str] = {}
+    for line in lines:
+        command = re.match(r"(?:kubectl |\.venv/bin/)waymesh ((?:link |policy )?[a-z-]+)(.*)", line)
+        if command is None:
+            continue
+        if command[1] not in told:
+            told[command[1]] = run(waymesh(*command[1].split(), "--help"))
+        for option in re.findall(r" (--?[a-z][a-z-]*)", command[2].partition(" #")[0]):
+            assert re.search(rf"[ ,]{option}\b", told[command[1]]), line
+    assert told or page == "upgrade"
+
+
+def test_programs_of_the_first_mesh(mesh: list[int], tmp_path: Path) -> None:
+    worker, shop = blocks("python", text_of("first-mesh.md"))
+    for name, text in (("worker.py", worker), ("shop.py", shop)):
+        (tmp_path / name).write_text(text.replace("5672", str(mesh[0])).replace("5674", str(mesh[2])), encoding="utf-8")
+    with ThreadPoolExecutor() as pool:
+        working = pool.submit(run, [sys.executable, str(tmp_path / "worker.py")])
+        run([sys.executable, str(tmp_path / "shop.py")])
+        assert working.result(DEADLINE_S).splitlines() == [f"got order {number}" for number in range(10)]
 
 
 @pytest.mark.engine_independent
 def test_conditions_and_events_of_the_help_page_exist() -> None:
-    page = (REPO / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    page = text_of("troubleshooting.md")
     folders = [REPO / "router_image", REPO / "operator"]
     sources = "\n".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
     names = re.findall(r"`((?:amqp|qd):[a-z:-]+|(?:link|delivery|connection)\.[a-z]+)`", page)
