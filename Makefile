@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ lint: venv ## ruff, mypy --strict and the import contracts
 	@echo "lint: ruff" && $(BIN)/ruff check .
 	@echo "lint: mypy" && $(BIN)/mypy
 	@echo "lint: imports" && $(BIN)/lint-imports
+
+docs: venv ## build the documentation as a site in build/site, and check its links
+	@$(BIN)/python tools/docs_site.py
 
 lint-workflows: ## check .github/workflows by actionlint; needs Go
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 .github/workflows/*.yml
