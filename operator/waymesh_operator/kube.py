@@ -237,6 +237,23 @@ class DynamicKube:
         # The JWKS has a separate media type, and the API server refuses requests for it that only accept plain JSON.
         return await self._ask("get", "document", path, header_params={"Accept": "*/*"})
 
+    async def may(self, user: str, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+        """Ask the API server whether a user may do something in a namespace, or in all. Raises KubeError.
+
+        `resource` may name a subresource: `routers/status`.
+        """
+        name, _, below = resource.partition("/")
+        asked = {"verb": verb, "group": group, "resource": name, "subresource": below, "namespace": namespace}
+        groups = ["system:serviceaccounts", "system:authenticated"]
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "groups": groups, "resourceAttributes": asked},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        found = await self._ask("post", "SubjectAccessReview", path, verb="create", body=body)
+        return bool((found.get("status") or {}).get("allowed"))
+
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """See KubeClient."""
         try:

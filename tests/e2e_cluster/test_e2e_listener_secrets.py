@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
 from tests.cluster.namespace import Namespace
-from tests.e2e_cluster.scene import Mesh
+from tests.e2e_cluster.scene import Mesh, waymesh
 from tests.interop.raw_client import RawClient
 from tests.kit.waiting import wait_until
 from waymesh_operator.tls.certificates import issue, new_ca
@@ -95,6 +96,10 @@ def test_a_certificate_that_ends_soon_is_told(operator: Namespace, namespace: Na
     told = namespace.kubectl("describe", "router", "mesh")
     assert f"Certificate Not After:  {end}" in told
     assert "CertificateEndsSoon" in told
+    found = json.loads(waymesh(namespace, "doctor", "-n", namespace.name, "-o", "json"))
+    states = {one["check"]: one["state"] for one in found}
+    assert states == {"definitions": "ok", "operator": "ok", "rights": "ok", "pods": "ok", "resources": "ok"}
+    assert ["CertificateExpiring" in one["text"] for one in found if one["state"] == "warning"] == [True]
 
     leaf = issue(new_ca("shop", now), "shop", ["shop.example"], now)
     data = {"tls.crt": leaf.certificate.decode(), "tls.key": leaf.key.decode()}

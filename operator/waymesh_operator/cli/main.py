@@ -13,6 +13,7 @@ import typer.main
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
+from .diagnosis import doctor
 from .link import app as link
 from .management import manage, stat
 from .options import (
@@ -195,6 +196,7 @@ def explain(
     raise typer.Exit(run_explain(field, recursive, no_color))
 
 
+app.command()(doctor)
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
 app.command(cls=JobCommand)(analyze)
