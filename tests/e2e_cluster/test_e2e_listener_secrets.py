@@ -6,7 +6,9 @@ import base64
 import json
 import subprocess
 import sys
+import tarfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.scene import Mesh, waymesh
@@ -83,7 +85,7 @@ def test_users_come_change_and_go_while_routers_run(operator: Namespace, namespa
     assert mesh.lives() == lives
 
 
-def test_a_certificate_that_ends_soon_is_told(operator: Namespace, namespace: Namespace) -> None:
+def test_a_certificate_that_ends_soon_is_told(operator: Namespace, namespace: Namespace, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     leaf = issue(new_ca("shop", now), "shop", ["shop.example"], now - timedelta(days=80))
     data = {"tls.crt": leaf.certificate.decode(), "tls.key": leaf.key.decode()}
@@ -100,6 +102,12 @@ def test_a_certificate_that_ends_soon_is_told(operator: Namespace, namespace: Na
     states = {one["check"]: one["state"] for one in found}
     assert states == {"definitions": "ok", "operator": "ok", "rights": "ok", "pods": "ok", "resources": "ok"}
     assert ["CertificateExpiring" in one["text"] for one in found if one["state"] == "warning"] == [True]
+    archive = tmp_path / "report.tar.gz"
+    waymesh(namespace, "report-bundle", "-n", namespace.name, "-o", str(archive))
+    with tarfile.open(archive) as opened:
+        collected = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"doctor.json", "events.json", "resources/Router.json", "routers/mesh-0/connection.json"} <= collected
+    assert f"logs/{namespace.name}/mesh-0.log" in collected
 
     leaf = issue(new_ca("shop", now), "shop", ["shop.example"], now)
     data = {"tls.crt": leaf.certificate.decode(), "tls.key": leaf.key.decode()}

@@ -13,7 +13,7 @@ import typer.main
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
-from .diagnosis import doctor
+from .diagnosis import doctor, report_bundle
 from .link import app as link
 from .management import manage, stat
 from .options import (
@@ -197,6 +197,7 @@ def explain(
 
 
 app.command()(doctor)
+app.command(name="report-bundle")(report_bundle)
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
 app.command(cls=JobCommand)(analyze)
