@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -23,6 +23,13 @@ SOURCE: Final = ROOT / "build" / "docs-source"
 START: Final = PurePosixPath("README.md")
 WITHOUT: Final = (".github/",)
 """Pages of these folders are for the forge, not for readers."""
+ARCHITECTURE: Final = PurePosixPath("docs/architecture.md")
+FOLDERS: Final = (
+    "", "router_image/waymesh_router/", "router_image/", "operator/waymesh_operator/",
+    "operator/waymesh_operator/cluster/", "spark/waymesh_analytics/",
+)  # fmt: skip
+"""Where that page's names of modules begin."""
+_MODULE: Final = re.compile(r"`((?:[\w-]+/)+\w+\.py)`")
 _LINK: Final = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _ROW: Final = re.compile(r"^\| ([A-Z][A-Za-z ]+) \| (\[.*) \|$", re.MULTILINE)
@@ -86,10 +93,22 @@ def navigation(readme: str) -> list[dict[str, Any]]:
     return found
 
 
-def read_pages(root: Path) -> dict[PurePosixPath, str]:
-    """The text of all pages, by path."""
-    names = [name for name in tracked(root) if name.endswith(".md") and not name.startswith(WITHOUT)]
-    return {PurePosixPath(name): (root / name).read_text(encoding="utf-8") for name in names}
+def read_pages(root: Path, files: Iterable[str]) -> dict[PurePosixPath, str]:
+    """The text of all pages, by path; the names of modules in the page on architecture are links."""
+    names = [name for name in files if name.endswith(".md") and not name.startswith(WITHOUT)]
+    pages = {PurePosixPath(name): (root / name).read_text(encoding="utf-8") for name in names}
+    pages[ARCHITECTURE] = link_modules(pages[ARCHITECTURE], set(files))
+    return pages
+
+
+def link_modules(text: str, files: Container[str]) -> str:
+    """The text with a link at each name of a module; the link of a module that does not exist leads nowhere."""
+
+    def to_link(found: re.Match[str]) -> str:
+        path = next((folder + found[1] for folder in FOLDERS if folder + found[1] in files), found[1])
+        return f"[{found[0]}](../{path})"
+
+    return _MODULE.sub(to_link, text)
 
 
 def lay_out(pages: Mapping[PurePosixPath, str], files: Iterable[str]) -> None:
@@ -128,7 +147,8 @@ def _write(path: PurePosixPath, data: bytes) -> None:
 
 def main() -> int:
     """Check, lay out and build; returns the exit code."""
-    pages, files = read_pages(ROOT), tracked(ROOT)
+    files = tracked(ROOT)
+    pages = read_pages(ROOT, files)
     found = problems(pages, files)
     if found:
         print(*found, sep="\n", file=sys.stderr)

@@ -39,6 +39,15 @@ def test_a_link_out_of_the_repository_leads_nowhere() -> None:
     assert docs_site.problems(pages(README="[x](../etc/passwd)"), ["README.md"]) == ["README.md: no ../etc/passwd"]
 
 
+def test_names_of_modules_are_links() -> None:
+    there = {"router_image/waymesh_router/core/model.py", "tests/kit/ports.py"}
+    text = docs_site.link_modules("`core/model.py` `tests/kit/ports.py` `core/none.py` `make docs`", there)
+    assert text == (
+        "[`core/model.py`](../router_image/waymesh_router/core/model.py) [`tests/kit/ports.py`](../tests/kit/ports.py) "
+        "[`core/none.py`](../core/none.py) `make docs`"
+    )
+
+
 def test_the_navigation_has_all_pages_of_the_documents_table() -> None:
     made = docs_site.navigation((REPO / "README.md").read_text(encoding="utf-8"))
     named = [path for group in made[1:] for rows in group.values() for row in rows for path in row.values()]
