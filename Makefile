@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -157,6 +157,10 @@ plugin: venv ## the kubectl plugin for krew, in dist/; PLUGIN_URL says where the
 	@rm -rf build/lib* build/bdist* build/plugin
 	@WAYMESH_ENGINE=interpreted $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/plugin .
 	@$(BIN)/python tools/krew_plugin.py build/plugin/waymesh-*.whl $(if $(PLUGIN_URL),--url $(PLUGIN_URL))
+
+release: setup ## set the version everywhere and build all of a release into dist/: VERSION=0.2.0
+	@[ -n "$(VERSION)" ] || { echo "release: set VERSION, such as VERSION=0.2.0"; exit 2; }
+	@$(BIN)/python tools/release.py "$(VERSION)" --date "$$(date -u +%F)"
 
 clean: ## remove .venv, what was built and what tools left behind
 	@[ ! -x $(BIN)/python ] || $(BIN)/python tools/build_engine.py --clean

@@ -22,6 +22,7 @@ from waymesh_client.management import ManagementClient
 from waymesh_router.runtime.http.message import MAX_HEAD_BYTES, BadRequest, Exchange
 from waymesh_router.runtime.http.pages import Page
 from waymesh_router.runtime.http.site import Site
+from waymesh_router.runtime.options import VERSION
 
 StartRouter = Callable[..., RouterProcess]
 
@@ -81,7 +82,7 @@ def test_metrics_are_what_management_says(router: RouterProcess, port: int) -> N
         assert status == 200
         assert samples["qdr_connections_total"] == "1"
         assert samples["qdr_links_total"] == "2"
-        assert samples['waymesh_router_info{id="A",mode="standalone",version="0.1.0"}'] == "1"
+        assert samples[f'waymesh_router_info{{id="A",mode="standalone",version="{VERSION}"}}'] == "1"
         wait_until(lambda: "\nqdr_accepted_deliveries_total 1\n" in get(port, "/metrics")[1])
         wait_until(lambda: '\nwaymesh_deliveries_total{outcome="accepted"} 1\n' in get(port, "/metrics")[1])
     types = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE ")}
