@@ -7,13 +7,14 @@ cd "$(dirname "$0")/.."
 engine=${1:-}
 if [ -z "$engine" ]; then
   for engine in docker podman buildah ''; do
-    [ -n "$engine" ] && command -v "$engine" > /dev/null && break
+    # docker may be there without its daemon
+    [ -n "$engine" ] && command -v "$engine" > /dev/null && "$engine" info > /dev/null 2>&1 && break
   done
 elif ! command -v "$engine" > /dev/null; then
   engine=
 fi
 if [ -z "$engine" ]; then
-  echo "${1:-docker, podman and buildah} cannot be found. Install one of them: https://docs.docker.com/engine/install/," \
+  echo "${1:-docker, podman and buildah} cannot be used: they are not installed, or do not run. Install one of them: https://docs.docker.com/engine/install/," \
     'https://podman.io/docs/installation, https://buildah.io (Debian and Ubuntu: apt-get install podman)' >&2
   exit 3
 fi

@@ -30,10 +30,11 @@ def tools(tmp_path: Path) -> Path:
     return folder
 
 
-def add(tools: Path, name: str, status: int = 0) -> Path:
-    """A program that notes its arguments; its notes."""
+def add(tools: Path, name: str, status: int = 0, info: int = 0) -> Path:
+    """A program that notes its arguments; its notes. `info`: its status when it is asked whether its daemon runs."""
     notes = tools.parent / f"{name}.log"
-    (tools / name).write_text(f'#!/bin/bash\necho "$*" >> {notes}\nexit {status}\n')
+    asked = f'[ "$1" != info ] || exit {info}'
+    (tools / name).write_text(f'#!/bin/bash\n{asked}\necho "$*" >> {notes}\nexit {status}\n')
     (tools / name).chmod(0o755)
     return notes
 
@@ -49,7 +50,7 @@ def run(tools: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_missing_tools_of_kind_are_named(tools: Path, what: str) -> None:
     done = run(tools, "tests/kind/kind.sh", what)
     assert (done.returncode, done.stderr.partition(".")[0]) == (MISSING, "docker is missing")
-    add(tools, "docker", status=1)
+    add(tools, "docker", info=1)
     done = run(tools, "tests/kind/kind.sh", what)
     assert (done.returncode, done.stderr.partition(".")[0]) == (MISSING, "docker does not answer")
     add(tools, "docker")
@@ -67,7 +68,9 @@ def test_kind_down_removes_the_cluster(tools: Path) -> None:
 def test_images_need_one_of_three_builders(tools: Path) -> None:
     done = run(tools, "tools/images.sh")
     assert done.returncode == MISSING
-    assert done.stderr.startswith("docker, podman and buildah cannot be found. Install one")
+    assert done.stderr.startswith("docker, podman and buildah cannot be used: they are not installed, or do not run.")
+    add(tools, "docker", info=1)
+    assert run(tools, "tools/images.sh").returncode == MISSING
 
 
 @pytest.mark.parametrize("builder", ["docker", "podman", "buildah"])
