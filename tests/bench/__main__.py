@@ -26,6 +26,7 @@ from tests.bench import (
     scenarios,
     stream_beside,
     telemetry,
+    tls,
     turns,
     versus,
 )
@@ -39,6 +40,7 @@ HERE: Final = Path(__file__).resolve().parent
 BASELINE: Final = HERE / "baseline.json"
 ALL: Final = (
     *(*scenarios.SCENARIOS, *mesh.SCENARIOS, *containers.SCENARIOS, *telemetry.SCENARIOS),
+    *tls.SCENARIOS,
     *(*floods.SCENARIOS, *flood_memory.SCENARIOS, *attacks.SCENARIOS),
     *(*policy.SCENARIOS, *turns.SCENARIOS, *stream_beside.SCENARIOS),
 )

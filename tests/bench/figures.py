@@ -144,6 +144,20 @@ def _turns() -> list[Figure]:
     return [Figure(f"turn-{name}", case.title, "ms", {COMPILED: Target(5.0)}, digits=1) for name, case in CASES.items()]
 
 
+def _tls() -> Iterator[Figure]:
+    """Messages and handshakes over TLS, see tls.py."""
+    for name, what in {"tls-100": "1 → 1, 100 B, unsettled, over TLS", "tls-10k": "the same, 10 kB"}.items():
+        yield _cost(name, what)
+        yield Figure(f"{name}-by-plain", f"{what}: by the cost without TLS", "×")
+        yield Figure(
+            f"{name}-by-relay", f"{what}: by that and what TLS adds to a relay in C", "×", {COMPILED: Target(1.25)}
+        )
+    for name, what in {"tls-handshake": "a TLS connection, closed at once", "tls-resumed": "the same, resumed"}.items():
+        yield Figure(name, what, "µs", digits=0)
+        yield Figure(f"{name}-by-relay", f"{what}: by a relay in C", "×", {COMPILED: Target(1.3)})
+    yield _mesh("tls-idle-connection", "memory of an idle connection over TLS", "kB", 40, None)
+
+
 def _policy() -> list[Figure]:
     """What policy adds to a message, and what a decision on an attach takes: 10,000 a second are the target."""
     loads = {"plain": "no user-id", "user": "with user-id", "anonymous": "anonymous sender, with user-id"}
@@ -206,6 +220,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         *_policy(),
         *_turns(),
         *_streams(),
+        *_tls(),
     )
 }
 

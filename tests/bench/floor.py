@@ -1,4 +1,4 @@
-"""The relay floor as a process."""
+"""The relay floor as a process, plain or with TLS."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Self
 
 from tests.bench.errors import BenchError
+from tests.kit.certificates import KeyPair
 
 _LIFE_S = 120
 
 
 class FloorProcess:
-    """A byte relay; use as a context manager."""
+    """A byte relay; use as a context manager. `pair`: its certificate and key, without them it is plain."""
 
-    def __init__(self, program: Path, cores: frozenset[int] | None = None) -> None:
+    def __init__(self, program: Path, cores: frozenset[int] | None = None, pair: KeyPair | None = None) -> None:
+        files = [str(pair.cert), str(pair.key)] if pair else []
         self._process = subprocess.Popen(
-            [str(program), str(_LIFE_S)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [str(program), str(_LIFE_S), *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         if cores:
             os.sched_setaffinity(self._process.pid, cores)

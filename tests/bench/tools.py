@@ -46,11 +46,11 @@ def build_tools(cache: Path | None = None) -> Tools:
         raise BenchError(f"no C compiler ({compiler}); install one (Debian: apt-get install gcc libc6-dev)")
     folder.mkdir(parents=True, exist_ok=True)
     own = [str(s) for s in sources if s.suffix == ".c" and s.stem != "floor"]
-    _compile(compiler, [str(NATIVE / "floor.c")], tools.floor, ())
-    try:
-        _compile(compiler, own, tools.loadgen, _TLS)
-    except BenchError:  # most likely no OpenSSL headers: everything but --tls works without
-        _compile(compiler, own, tools.loadgen, ())
+    for program, files in ((tools.floor, [str(NATIVE / "floor.c")]), (tools.loadgen, own)):
+        try:
+            _compile(compiler, files, program, _TLS)
+        except BenchError:  # most likely no OpenSSL headers: everything but TLS works without
+            _compile(compiler, files, program, ())
     return tools
 
 

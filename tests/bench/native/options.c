@@ -159,7 +159,6 @@ static void check_options(void) {
   if (!opt.send_port || !opt.recv_port) fail(EXIT_USAGE, "--port (or --send-port and --recv-port) is missing");
   if (strlen(opt.address) == 0 || strlen(opt.address) > 120) fail(EXIT_USAGE, "--address: 1 to 120 bytes");
   if (opt.pairs && opt.multicast) fail(EXIT_USAGE, "--pairs and --multicast exclude each other");
-  if (opt.relay && opt.tls) fail(EXIT_USAGE, "--relay and --tls exclude each other");
   if (opt.user_id && strlen(opt.user_id) > 100) fail(EXIT_USAGE, "--user-id: at most 100 bytes");
   if (opt.anonymous && (opt.pairs || opt.mode != MODE_LOAD)) fail(EXIT_USAGE, "--anonymous: load to one address only");
   if (opt.mode == MODE_RTT) {

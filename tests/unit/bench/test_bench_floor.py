@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.bench.floor import FloorProcess
 from tests.bench.tools import Tools
+from tests.kit.certificates import Authority
 from tests.kit.waiting import DEADLINE_S
 from tests.unit.bench.conftest import Loadgen
 
@@ -18,6 +20,15 @@ pytestmark = pytest.mark.engine_independent
 def test_everything_passes(tools: Tools, loadgen: Loadgen, mode: str) -> None:
     with FloorProcess(tools.floor) as relay:
         run = loadgen(f"--relay --port {relay.port} --pid {relay.pid} {mode}")
+    assert run.code == 0
+    assert run.result["sent"] == run.result["received"]
+
+
+@pytest.mark.parametrize("mode", ["--count 3000 --unsettled", "--count 300 --body 60000 --pairs 3"])
+def test_everything_passes_over_tls(tools: Tools, loadgen: Loadgen, tmp_path: Path, mode: str) -> None:
+    pair = Authority(tmp_path).issue("server", {"CN": "localhost"})
+    with FloorProcess(tools.floor, pair=pair) as relay:
+        run = loadgen(f"--relay --tls --port {relay.port} --pid {relay.pid} {mode}")
     assert run.code == 0
     assert run.result["sent"] == run.result["received"]
 
