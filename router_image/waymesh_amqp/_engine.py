@@ -76,6 +76,8 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.telemetry.deliveries",
     "waymesh_router.telemetry.lines",
     "waymesh_router.runtime.transport.connection_io",
+    "waymesh_router.runtime.tls.sockets",
+    "waymesh_router.runtime.transport.tls_connection_io",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 

@@ -1,4 +1,7 @@
-"""TLS on a non-blocking socket, with a limit for the work that a peer can cause in one read."""
+"""TLS on a non-blocking socket, with limits for the work that a peer can cause in one turn of the event loop.
+
+Compiled, reads and writes of an AMQP connection create no Python objects but the pieces that OpenSSL takes and returns.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,47 @@ import contextlib
 import errno
 import socket
 import ssl
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-RECORD_HEADER = 5
+import cython
+
+if TYPE_CHECKING:
+    from waymesh_amqp.connection import Connection
+    from waymesh_router.runtime.transport.connection_io import ReceiveBuffer
+
+HEADER = cython.declare(cython.int, 5)
 """Bytes of a record's header: type, version, and length of the rest."""
-RECORDS_PER_READ = 64
-"""Maximum number of records without data in one read: about 1 ms of key updates."""
+MAX_LENGTH = cython.declare(cython.int, 18432)
+"""Maximum length of a record after its header, in TLS 1.2; OpenSSL refuses longer ones."""
+DATA_BYTES = cython.declare(cython.int, 16384)
+"""Maximum number of bytes of data in a record."""
+MAX_RECORD = 18437
+"""Maximum size of a record. Received bytes stand so far behind the data of earlier ones, see `TlsSocket.decrypt`."""
+FED_BYTES = cython.declare(cython.Py_ssize_t, 16896)
+"""OpenSSL gets records together up to this size, or a larger one alone: its buffer never shrinks, so that an idle
+connection would keep a larger one. A record of TLS 1.3 with the maximum of data is smaller."""
+RECORDS_PER_TURN = cython.declare(cython.int, 256)
+"""Maximum number of records in a turn: about 0.3 ms if they are small."""
+RECORDS_PER_READ = cython.declare(cython.int, 64)
+"""Maximum number of records without data in a turn: about 1 ms of key updates."""
 MAX_WITHOUT_DATA = 1024
 """Maximum number of consecutive records without data: a normal peer seldom sends session tickets or key updates."""
 MAX_UNSENT = 65536
 """Maximum number of unsent bytes that OpenSSL produced, for a peer that sends but does not read."""
+NOTHING_NOW = cython.declare(cython.int, -1)
+ALL = cython.declare(cython.int, 1 << 30)
 
 
 class TlsSocket:
     """A TLS connection on a non-blocking socket.
 
     An `ssl.SSLSocket` handles all records without data that have arrived, and those that arrive meanwhile, in one read:
-    a client that keeps sending key updates would block the router. Here OpenSSL reads one record at a time from memory.
-    Only a record and the next header are read from the socket, so epoll reports the rest.
+    a client that keeps sending key updates would block the router. Here OpenSSL reads from memory, and gets as many
+    records as may be handled.
+
+    `recv_into` and `recv` read one record and the next header from the socket, so epoll reports the rest. `decrypt`
+    is for an AMQP connection, which reads much at once: `more` tells it that records are left for the next turn.
     """
 
     def __init__(self, context: ssl.SSLContext, sock: socket.socket, *, server: bool, host: str | None = None) -> None:
@@ -31,11 +57,20 @@ class TlsSocket:
         self._socket = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self._in, self._out, server_side=server, server_hostname=host)
-        self._header = b""
+        self._inner: Any = self.tls._sslobj  # type: ignore[attr-defined]  # without a frame of Python for each record
+        self._length = 0  # the last two bytes of an incomplete header
+        self._seen = 0  # bytes of an incomplete header
         self._left = 0  # bytes of the current record that have not arrived
+        self._complete = 0  # complete records of the last `_next`
         self._without_data = 0  # complete records since the last data
         self._unsent = b""
         self._offered = 0  # bytes of the caller in `_unsent`; the caller presents them again
+        self.more = False
+        self.held = b""
+        """Received records that OpenSSL gets in the next turn."""
+        self._error: OSError | None = None
+        self._ended = False
+        self._data = 0  # where the next data goes
 
     # ---- the interface of sockets
     def fileno(self) -> int:
@@ -58,7 +93,7 @@ class TlsSocket:
         records without data, so that others are served."""
         for _ in range(RECORDS_PER_READ):
             try:
-                count = self.tls.read(len(view), view)
+                count = self._inner.read(len(view), view)
             except ssl.SSLWantReadError:
                 self._answer()
                 self._receive()
@@ -117,19 +152,168 @@ class TlsSocket:
     def _receive(self) -> None:
         """Pass the rest of a record and the header of the next one to OpenSSL. Raises SSLWantReadError, OSError."""
         try:
-            data = self._socket.recv(self._left + RECORD_HEADER - len(self._header))
+            data = self._socket.recv(self._left + HEADER - self._seen)
         except BlockingIOError:
             raise ssl.SSLWantReadError from None
         if not data:
             self._in.write_eof()
             return
         self._in.write(data)
-        part = min(self._left, len(data))
-        self._left -= part
-        self._without_data += part > 0 and self._left == 0
-        self._header += data[part:]
-        if len(self._header) == RECORD_HEADER:
-            self._left, self._header = int.from_bytes(self._header[3:]), b""
+        self._next(data, 0, len(data), ALL, ALL)
+        self._without_data += self._complete
+
+    def _next(
+        self,
+        octets: cython.const[cython.uchar][::1],  # type: ignore[valid-type] # a memory view
+        at: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        most: cython.int,
+        room: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """End of the next bytes of octets[at:end] that OpenSSL gets: at most `most` complete records, which `_complete`
+        counts, and no more than `room` bytes if there are several. A record may come in parts.
+        """
+        begin: cython.Py_ssize_t = at
+        length: cython.Py_ssize_t
+        self._complete = 0
+        while at < end and self._complete < most:
+            if not self._left:
+                if self._seen or end - at < HEADER:
+                    self._length = (self._length << 8 | octets[at]) & 0xFFFF
+                    self._seen += 1
+                    at += 1
+                    if self._seen < HEADER:
+                        continue
+                    self._seen = 0
+                    length = self._length
+                else:
+                    length = octets[at + 3] << 8 | octets[at + 4]
+                    if self._complete and at - begin + HEADER + length > room:
+                        break
+                    at += HEADER
+                self._left = length if length <= MAX_LENGTH else 0  # else OpenSSL refuses it now
+            length = self._left if self._left < end - at else end - at
+            at += length
+            self._left -= length
+            if not self._left:
+                self._complete += 1
+        return at
+
+    # ---- the interface of an AMQP connection
+    def decrypt(
+        self, buffer: ReceiveBuffer, start: cython.Py_ssize_t, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Decrypt the records in bytes `at` to `end` of the buffer, and put their data from `start` on. Returns its
+        size, 0 at the end of the data, or NOTHING_NOW. Raises OSError.
+
+        `start` is at least MAX_RECORD less than `at`: data is shorter than its record, so it overwrites only bytes that
+        OpenSSL has, also if it had most of the first record before.
+        """
+        view: memoryview = buffer.view
+        into: cython.Py_ssize_t = start
+        begin: cython.Py_ssize_t
+        room: cython.Py_ssize_t = FED_BYTES - self._in.pending
+        records: cython.int = RECORDS_PER_TURN
+        empty: cython.int = RECORDS_PER_READ
+        with_data: cython.int
+        self.more = False
+        while at < end and records > 0 and empty > 0 and not self._ended:
+            begin = at
+            at = self._next(buffer.octets, at, end, records if records < empty else empty, room)
+            self._in.write(view[begin:at])
+            if not self._complete:
+                continue
+            self._data = into
+            with_data = self._read_data(view, at, self._complete)
+            into = self._data
+            records -= self._complete
+            empty -= self._complete - with_data
+            self._without_data = 0 if with_data else self._without_data + self._complete
+            if self._out.pending:
+                self._answer_later()
+            if self._without_data > MAX_WITHOUT_DATA:
+                raise OSError(errno.EPROTO, "too many TLS records without data")
+            room = FED_BYTES
+        if at < end and not self._ended:
+            self.held = bytes(view[at:end])
+            self.more = True
+        if into > start:
+            self.more = self.more or self._ended
+            return into - start
+        if self._error is not None:
+            raise self._error
+        return 0 if self._ended else NOTHING_NOW
+
+    def _read_data(self, view: Any, at: cython.Py_ssize_t, records: cython.int) -> cython.int:
+        """Read the data of the records that OpenSSL has into the view from `_data` to `at`, and move `_data` on.
+        Returns the number of records with data.
+        """
+        count: cython.Py_ssize_t
+        found: cython.int = 0
+        try:
+            while found < records and self._in.pending:
+                count = self._inner.read(at - self._data, view[self._data : at])
+                if count == 0:
+                    self._ended = True  # close_notify
+                    break
+                self._data += count
+                found += 1
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:  # the data of earlier records counts
+            self._ended, self._error = True, error
+        return found
+
+    def encrypt(self, conn: Connection, size: cython.Py_ssize_t, together: cython.int) -> cython.Py_ssize_t:
+        """Write the next `size` bytes of the connection's output, up to `together` records at once. Returns the number
+        of bytes that the socket accepted; those of which it accepted only a part may not be overtaken. Raises OSError.
+        """
+        taken: cython.Py_ssize_t = self._offered
+        begin: cython.Py_ssize_t
+        part: cython.Py_ssize_t
+        parts: list[bytes]
+        if self._unsent and not self._write([]):
+            return 0
+        self._offered = 0
+        while taken < size:
+            begin = taken
+            parts = []
+            while taken < size and len(parts) < together:
+                part = size - taken if size - taken < DATA_BYTES else DATA_BYTES
+                try:
+                    self._inner.write(conn.mem[conn.off + taken : conn.off + taken + part])
+                except ssl.SSLWantReadError:  # the peer must answer first
+                    conn.offered(taken + part)
+                    self._offered = taken - begin
+                    return taken if self._write(parts) else begin
+                parts.append(self._out.read())
+                taken += part
+            if not self._write(parts):
+                conn.offered(taken)
+                self._offered = taken - begin
+                return begin
+        return taken
+
+    def _write(self, parts: Sequence[bytes]) -> cython.bint:
+        """Write what is unsent and `parts`; False if the socket is full."""
+        count: cython.Py_ssize_t = 0
+        if self._unsent:
+            parts = [self._unsent, *parts]
+        with contextlib.suppress(BlockingIOError):
+            count = self._socket.send(parts[0]) if len(parts) == 1 else self._socket.sendmsg(parts)
+        if count == sum(map(len, parts)):
+            self._unsent = b""
+            return True
+        self._unsent = b"".join(parts)[count:]
+        return False
+
+    # ---- answers of OpenSSL
+    def _answer_later(self) -> None:
+        """Write OpenSSL's output like `_answer`; an error counts when the caller has handled the data before."""
+        try:
+            self._answer()
+        except OSError as error:
+            self._ended, self._error = True, error
 
     def _answer(self) -> None:
         """Write OpenSSL's output, as far as the socket accepts it now. Raises OSError if too much is unsent."""

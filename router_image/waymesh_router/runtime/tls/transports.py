@@ -1,4 +1,4 @@
-"""TLS transports: the non-blocking handshake, detection of TLS on a plain port, TLS reads and writes."""
+"""TLS transports: the non-blocking handshake, detection of TLS on a plain port."""
 
 from __future__ import annotations
 
@@ -13,64 +13,24 @@ from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, EPOLLRDHUP, Loop
 from waymesh_router.runtime.tls.client_hello import MAX_BYTES, complete, requested_host
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.transport.tls_connection_io import TlsConnectionIO
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
-RECORD_BYTES = 16384
 MakeIO = Callable[[Any, Transport, "Connection", ReceiveBuffer], ConnectionIO]
 """Makes the connection of a transport: `make(host, sock, conn, buffer)`."""
-READS_PER_TURN = 8
-"""OpenSSL returns one record (16 kB) per read; a turn handles several to keep its overhead small."""
 TLS_HANDSHAKE = 0x16
 AMQP_TLS_HEADER = b"AMQP\x02\x01\x00\x00"
 """The protocol header that requests TLS on a plain port. Spec: 5.2.1."""
 LEFT = "closed by the peer"
-_NOT_READY = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-class TlsConnectionIO(ConnectionIO):
-    """A connection over TLS. Its `sock` is a `TlsSocket`."""
-
-    def receive(self, start: int) -> int:
-        """Read up to READS_PER_TURN records: epoll does not report data that OpenSSL has already decrypted."""
-        into = self.buffer.view[start : self.buffer.limit]
-        total = 0
-        for _ in range(READS_PER_TURN):
-            if len(into) - total < RECORD_BYTES and total:
-                break
-            try:
-                count = self.sock.recv_into(into[total:])
-            except _NOT_READY:
-                return total or -1
-            except ssl.SSLEOFError:
-                return total
-            if count == 0:
-                return total
-            total += count
-            if count < RECORD_BYTES:
-                break
-        return total
-
-    def send(self, size: int) -> int:
-        """Write pending bytes, a record at a time. Bytes that OpenSSL did not accept must be presented again (more may
-        follow), so no other frame may overtake them.
-        """
-        data = self.conn.pending()[:size]
-        taken = 0
-        while taken < size:
-            part = data[taken : taken + RECORD_BYTES]
-            try:
-                taken += self.sock.send(part)
-            except _NOT_READY:
-                self.conn.offered(taken + len(part))
-                break
-        return taken
 
 
 def connection_io(host: Any, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> ConnectionIO:
     """A connection on a plain or a TLS socket."""
-    return (TlsConnectionIO if isinstance(sock, TlsSocket) else ConnectionIO)(host, sock, conn, buffer)
+    if isinstance(sock, TlsSocket):
+        return TlsConnectionIO(host, sock, conn, buffer)
+    return ConnectionIO(host, sock, conn, buffer)
 
 
 class Handshake:

@@ -22,6 +22,8 @@ cdef class ConnectionIO:
     cdef int mask
     cdef Py_ssize_t used
     cdef readonly bint paused
+    cdef bint more
+    cdef bint queued
     cdef public bint open
     cdef bint blocked
     cdef bint leaving
@@ -38,6 +40,7 @@ cdef class ConnectionIO:
     cdef drop_output(self)
     cdef feed(self, Py_ssize_t count)
     cdef pause(self, Py_ssize_t used)
+    cdef queue(self)
     cpdef continue_input(self)
     cdef handle_tail(self)
     cpdef flush(self)

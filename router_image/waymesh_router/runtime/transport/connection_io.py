@@ -90,8 +90,9 @@ class ConnectionIO:
      `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `most_unsent`: see
     `limit_unsent`. `mask`: the awaited events. `last`: the engine connection is closed, its last bytes wait. `tail`:
     received bytes, not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is
-    read until then, so that other connections are served while this peer waits. `leaving`: the peer takes
-    nothing more. `tap`: receives all bytes, for the log (runtime/log/tracing.py).
+    read until then, so that others are served meanwhile. `more`: the transport has input that epoll does not report.
+    `queued`: it continues in the next turn. `leaving`: the peer takes nothing more. `tap`: receives all bytes, for the
+    log (runtime/log/tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -106,6 +107,8 @@ class ConnectionIO:
         self.mask = EPOLLIN
         self.used = 0
         self.paused = False
+        self.more: cython.bint = False
+        self.queued = False
         self.open = True
         self.blocked = False
         self.leaving = False
@@ -131,7 +134,7 @@ class ConnectionIO:
             self.write()
             if self.conn.unread and self.mask & EPOLLIN:
                 mask |= EPOLLIN  # reads again: what the peer sent meanwhile counts before its idle time-out is checked
-        if mask & ~EPOLLOUT and self.open and not self.paused:
+        if mask & ~EPOLLOUT and self.open and not self.queued:
             self.read()
 
     def abandon(self) -> None:
@@ -162,12 +165,13 @@ class ConnectionIO:
             self.feed(left + count)
         elif count == 0:
             self.owner.ended(self, PEER_LEFT)
+        if self.more:
+            self.queue()
         return count > 0
 
     def peer_leaves(self) -> None:
-        """The peer has closed its transport: drop the output, and handle the input sent before that like other input,
-        a little in each turn. The connection ends at the end of the input.
-        """
+        """The peer has closed its transport: drop the output. The connection ends at the end of the input, which is
+        handled like other input, a little in each turn."""
         self.leaving = True
         self.blocked = False
         peer_left(self.conn)
@@ -209,11 +213,22 @@ class ConnectionIO:
         """The budget is used up: continue at offset `used` of the tail in the next turn."""
         self.paused = True
         self.used = used
-        self.buffer.ready.append(self)
+        self.queue()
+
+    def queue(self) -> None:
+        """Continue with the input in the next turn."""
+        if not self.queued:
+            self.queued = True
+            self.buffer.ready.append(self)
 
     def continue_input(self) -> None:
         """Pass the remaining input to the engine, with a new budget."""
-        if not (self.open and self.paused):
+        self.queued = False
+        if not self.paused:
+            if self.open and self.mask & EPOLLIN:  # else too much output waits: read when there is less
+                self.read()
+            return
+        if not self.open:
             return
         self.paused = False
         try:
@@ -221,6 +236,8 @@ class ConnectionIO:
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
+        if self.more:
+            self.queue()
         if self.conn.done:
             self.write()
 
@@ -335,15 +352,13 @@ class ConnectionIO:
             )
             return count if count >= 0 else self.failure(NOTHING_NOW)
         try:
-            return self.sock.recv_into(buffer.view[start : buffer.limit] if start else buffer.whole)
+            return os.readv(self.fd, [buffer.view[start : buffer.limit] if start else buffer.whole])
         except BlockingIOError:
             return NOTHING_NOW
 
     def send(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write some of the `size` pending bytes. Returns the number of bytes written, 0 if the socket is full.
-
-        Raises OSError.
-        """
+        """Write some of the `size` pending bytes. Returns how many were written, 0 if the socket is full. Raises
+        OSError."""
         if cython.compiled:
             conn: Connection = self.conn
             count: cython.Py_ssize_t = write_descriptor(self.fd, cython.address(conn.out[conn.off]), size)
