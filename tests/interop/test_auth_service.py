@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable
@@ -15,13 +16,13 @@ from tests.interop.auth_world import Start, World, running_service, starting
 from tests.interop.raw_client import SASL, RawClient
 from tests.interop.shared import fresh
 from tests.interop.test_proton_management_read import Reader, drain
-from tests.kit.auth_service import AuthServer, rights
+from tests.kit.auth_service import AuthServer, Link, rights
 from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, command, section
 from tests.kit.waiting import wait_until
-from waymesh_amqp.performatives import Detach, SaslInit, SaslMechanisms, SaslOutcome
+from waymesh_amqp.performatives import Detach, SaslInit, SaslMechanisms, SaslOutcome, encode_frame
 from waymesh_client.errors import ManagementError
 from waymesh_client.management import ManagementClient
 
@@ -188,6 +189,31 @@ def test_over_tls_with_its_own_profile(start: Start, tmp_path: Path) -> None:
     finally:
         good.close()
         bad.close()
+
+
+def in_small_records(server: AuthServer, link: Link) -> None:
+    """More records with an octet of the offer each than a turn of the router's loop handles, in one segment; then a
+    whole exchange."""
+    offer = bytearray(encode_frame(0, SaslMechanisms(sasl_server_mechanisms=["PLAIN"])))
+    offer[8:8] = bytes(4 * 100)  # an extended header, which is ignored. Spec: 2.3.2
+    offer[:5] = len(offer).to_bytes(4) + bytes([2 + 100])
+    link.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    link.read(8)
+    for octet in SASL + offer:
+        link.send(bytes([octet]))
+    link.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    assert link.frame().mechanism == "PLAIN"
+    link.put(SaslOutcome(code=1))
+
+
+def test_many_small_records_of_the_service_are_all_read(start: Start, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    service = AuthServer(authority.issue("service", {"CN": "service"}, ("127.0.0.1",)), script=in_small_records)
+    try:
+        world = start(service.port, section("sslProfile", name="tls", caCertFile=authority.cert), {"sslProfile": "tls"})
+        assert world.outcome("PLAIN") == 1
+    finally:
+        service.close()
 
 
 def test_certificates_and_the_service_at_one_listener(start: Start, service: AuthServer, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from waymesh_router.runtime.tls.endpoints import ConnectorTls
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.tls.transports import connection_io
 from waymesh_router.runtime.transport.addresses import SocketAddress
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs
 from waymesh_router.runtime.transport.dialing import DialAttempt
 
 CLOSE_S = 2.0
@@ -124,8 +124,19 @@ class Relay:
         io = self._io
         if io is not None:
             io.on_event(mask)
-            if io.open:
-                io.flush()
+            self._after_input(io)
+
+    def _after_input(self, io: ConnectionIO) -> None:
+        if io.open:
+            io.flush()
+        if self._service.buffer.ready:
+            self._service.loop.call_later(0, self._continue)
+
+    def _continue(self) -> None:
+        """Handle input that was left: of TLS, or more than may be handled in a turn."""
+        continue_all_inputs(self._service.buffer)
+        if self._io is not None:
+            self._after_input(self._io)
 
     def abandon(self) -> None:
         """An internal error while the socket was handled: end the exchange."""
