@@ -8,6 +8,7 @@ from typing import Any
 
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.attaching import Rng
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER, no_container
 from waymesh_router.management.agent import Agent
 from waymesh_router.management.closed_vhosts import deny_all
 from waymesh_router.management.errors import ManagementError
@@ -133,16 +134,21 @@ def _title(entry: ConfigEntry) -> str:
 
 
 def _without_connection(config: Sequence[ConfigEntry]) -> Iterator[str]:
-    """Warnings about autolinks and link routes whose connector or listener does not exist. They are no errors: a
-    management request may create it later."""
-    known = {entry.attributes["name"] for entry in config if entry.type.name in ("connector", "listener")}
+    """Warnings about autolinks and link routes whose connector or listener does not exist, or has another role than
+    route-container. They are no errors: a management request may create it later."""
+    places = [entry.attributes for entry in config if entry.type.name in ("connector", "listener")]
+    roles = {place["name"]: place["role"] for place in places}
+    containers = {place["name"] for place in places if place["role"] == ROUTE_CONTAINER}
     for entry in config:
         values = entry.attributes
         connection = values.get("connection")
-        if connection and connection not in known and not of_operator(values):
+        if connection and connection not in containers and not of_operator(values):
             kind = entry.type.name.rpartition(".")[2]
             name = next(values[key] for key in ("name", "address", "prefix", "pattern") if values.get(key))
-            yield f"{kind} {name}: is inactive, as there is no connector or listener named {connection}"
+            why = f"there is no connector or listener named {connection}"
+            if connection in roles:
+                why = no_container(connection, roles[connection])
+            yield f"{kind} {name}: is inactive, as {why}"
 
 
 def _is_required(name: str, entry: ConfigEntry) -> bool:

@@ -204,9 +204,9 @@ USER_GROUP = configuration(
     setting(
         "remoteHosts",
         NAMES,
-        "Hosts that the users may connect from, separated by commas: addresses, ranges (first-last), names (at "
-        "most 64 in a vhost), which are looked up when the vhost is created or updated, or * for all. "
-        "Empty or absent: none.",
+        "Hosts that the users may connect from, separated by commas: addresses, ranges (first-last), networks "
+        "(10.0.0.0/8 or 192.168.1.*), names (at most 64 in a vhost), which are looked up when the vhost is created or "
+        "updated, or * for all. Empty or absent: none.",
         default="",
     ),
     setting("maxConnectionsPerUser", INTEGER, "Maximum connections of one user, instead of the vhost's.", minimum=0),

@@ -237,6 +237,21 @@ def test_compat_41_replies_have_the_former_names(management: ManagementClient) -
     assert management.read("router.config.linkRoute", name="route")["dir"] == "out"
 
 
+def test_an_autolink_tells_that_its_connector_has_another_role(management: ManagementClient) -> None:
+    auto = {"address": "queue", "direction": "in", "connection": "broker"}
+    management.create("router.config.autoLink", auto, name="of-a-client")
+    assert management.read("router.config.autoLink", name="of-a-client")["lastError"] is None
+    connector = {"host": "127.0.0.1", "port": str(free_port())}
+    management.create("connector", {**connector, "role": "normal"}, name="broker")
+    told = management.read("router.config.autoLink", name="of-a-client")["lastError"]
+    assert told == "broker has role normal; only connections with role route-container are used"
+    rows = management.query("router.config.autoLink", ["name", "lastError"])
+    assert {"name": "of-a-client", "lastError": told} in rows
+    management.delete("connector", name="broker")
+    management.create("connector", {**connector, "role": "route-container"}, name="broker")
+    assert management.read("router.config.autoLink", name="of-a-client")["lastError"] is None
+
+
 def test_a_profile_is_created_where_management_may_name_files(management: ManagementClient, tmp_path: Path) -> None:
     certificate = Authority(tmp_path, "ca").issue("server", {"CN": "server"})
     files = {"certFile": str(certificate.cert), "privateKeyFile": str(certificate.key)}

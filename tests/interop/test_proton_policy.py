@@ -72,7 +72,9 @@ def test_a_denied_connection_is_counted_logged_and_told_nothing_of_the_settings(
     assert "DENY connection: user='alice' host=127.0.0.1 vhost='127.0.0.1': vhost $default, group $default: host" in (
         guarded.router.log_text()
     )
-    guarded.group(remoteHosts="127.0.0.1")
+    guarded.group(remoteHosts="128.0.0.0/8, 127.0.1.*")
+    assert guarded.refused("alice")
+    guarded.group(remoteHosts="127.0.0.0/8")
     passes(guarded.client("alice"), fresh())
     assert guarded.vhost_counts().connections_approved == 1
     assert "ALLOW connection: user='alice' host=127.0.0.1" in guarded.router.log_text()

@@ -144,6 +144,8 @@ class Listener:
     tenants: bool = False
     # The virtual host of all clients; empty: each client names it.
     vhost: str = ""
+    # Each alias of a virtual host has a separate address space, too.
+    alias_spaces: bool = False
     # none or read
     management: str = "none"
     # Of new connections on each router, as connections/seconds; empty: no limit.
@@ -175,7 +177,7 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
     users = item["users"]["secretRef"]["name"] if "users" in item else ""
     route, offered = item.get("routeAddress", ""), tuple(item.get("openCapabilities", ()))
     own, trusted = item.get("certificate"), item.get("clientAuthorities")
-    tenancy = item.get("tenancy", {"mode": ""})
+    tenancy = item.get("tenancy", {"mode": "", "aliasSpaces": False})
     return Listener(
         item["name"],
         item["port"],
@@ -188,6 +190,7 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         authorities=trusted["secretRef"]["name"] if trusted else "",
         revocation=bool(trusted and trusted["revocation"]),
         tenants=bool(tenancy["mode"]),
+        alias_spaces=tenancy["aliasSpaces"],
         vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else "",
         management=item.get("management", "none"),
         connection_rate=item.get("connectionRate", ""),

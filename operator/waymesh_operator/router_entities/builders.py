@@ -94,13 +94,15 @@ class ListenerOptions:
     """Options of a listener: address of the broker behind it, additional offered capabilities, and permissions.
 
     `recheck`: routers of other meshes connect; their open connections are closed when they would be refused.
-    `tenants`: each virtual host has a separate address space. `management`: none or read.
+    `tenants`: each virtual host has a separate address space, with `alias_spaces` each of its aliases, too.
+    `management`: none or read.
     `connection_rate`: limit of new connections, as connections/seconds.
     """
 
     route_address: str = ""
     capabilities: tuple[str, ...] = ()
     tenants: bool = False
+    alias_spaces: bool = False
     recheck: bool = False
     management: str = "none"
     connection_rate: str = ""
@@ -125,6 +127,7 @@ def options_of(listener: Listener, failover: tuple[str, ...] = ()) -> ListenerOp
         listener.route_address,
         listener.open_capabilities,
         listener.tenants,
+        listener.alias_spaces,
         listener.role in ROLES,
         listener.management,
         listener.connection_rate,
@@ -161,6 +164,7 @@ def listener_entity(
         "policyVhost": security.vhost or None,
         "strictEdges": offer.strict_edges or None,  # nor this one
         "multiTenant": offer.tenants or None,  # nor this one
+        "aliasSpaces": offer.alias_spaces or None,  # nor this one
         "recheckPeers": offer.recheck or None,  # nor this one
         "management": "write" if part in (OPERATORS, POD) else offer.management,
         "managementFiles": part == OPERATORS,

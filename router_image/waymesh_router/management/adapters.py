@@ -101,6 +101,10 @@ class ConfiguredEntities(EntityAdapter):
             found = self.entities.get(self._taken.get(("name", value), ""))
         return None if found is None else self._row(found, now)
 
+    def setting(self, name: str, attribute: str) -> Any:
+        """An attribute of the entity of that name, as it was configured; None if there is no such entity."""
+        return self.entities.get(self._taken.get(("name", name), ""), {}).get(attribute)
+
     def create(self, attributes: Attributes) -> str:
         short = self.entity_type.name
         if self.entity_type.singleton and self.entities:

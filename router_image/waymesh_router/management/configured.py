@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from waymesh_router.core.containers.registry import ROUTE_CONTAINER, no_container
 from waymesh_router.management.adapters import Attributes, ConfiguredEntities, EntityAdapter
 from waymesh_router.management.connection_link_routes import connection_link_routes
 from waymesh_router.management.errors import INTERNAL_ERROR, ManagementError, bad_request, conflict
@@ -62,17 +63,18 @@ class PermanentEntities(ConfiguredEntities):
 
 def configured(view: RouterView) -> list[EntityAdapter]:
     """The adapters of all configuration entity types."""
+    listeners, connectors = _listener(view), _connector(view)
     return [
         _router(view),
-        _listener(view),
-        _connector(view),
+        listeners,
+        connectors,
         _ssl_profile(view),
         _simple("authServicePlugin", view.add_auth_service, view.remove_auth_service),
         _simple("tokenProfile", view.add_token_profile, view.remove_token_profile),
         _simple("router.config.address", view.add_address, view.remove_address),
         _link_route(view),
         connection_link_routes(view.core),
-        _auto_link(view),
+        _auto_link(view, (listeners, connectors)),
         *exchanges(view),
         _log(view),
         _telemetry(view),
@@ -83,7 +85,7 @@ def _simple(name: str, add: Action, remove: Action) -> EntityAdapter:
     return ConfiguredEntities(entity_type(name), on_create=_with_status(add), on_delete=_with_status(remove))
 
 
-def _listener(view: RouterView) -> EntityAdapter:
+def _listener(view: RouterView) -> ConfiguredEntities:
     def update(attributes: Attributes) -> None:
         server_list(attributes["failoverUrls"] or "")  # reports errors now instead of at each client
         view.update_listener(attributes)
@@ -96,7 +98,7 @@ def _listener(view: RouterView) -> EntityAdapter:
     )
 
 
-def _connector(view: RouterView) -> EntityAdapter:
+def _connector(view: RouterView) -> ConfiguredEntities:
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
         status, text = view.connector_status(attributes["name"])
         return {"connectionStatus": status, "connectionMsg": text}
@@ -136,13 +138,18 @@ def _link_route(view: RouterView) -> EntityAdapter:
     )
 
 
-def _auto_link(view: RouterView) -> EntityAdapter:
+def _auto_link(view: RouterView, places: Sequence[ConfiguredEntities]) -> EntityAdapter:
+    def wrong_role(connection: str) -> str | None:
+        roles = [role for role in (place.setting(connection, "role") for place in places) if role is not None]
+        return None if not roles or ROUTE_CONTAINER in roles else no_container(connection, roles[0])
+
     def live(attributes: Attributes, _now: float) -> Mapping[str, Any]:
         auto = view.core.autolinks.find(attributes["identity"])
         if auto is None:
             return {}
         link = None if auto.link is None else str(auto.link.id)
-        told = {"linkRef": link, "operStatus": auto.status, "lastError": auto.last_error}
+        error = auto.last_error or wrong_role(attributes["connection"] or "")
+        told = {"linkRef": link, "operStatus": auto.status, "lastError": error}
         return {"phase": auto.phase, "quiescing": auto.quiescing, **told}
 
     adapter = ConfiguredEntities(

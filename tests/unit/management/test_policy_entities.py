@@ -77,7 +77,8 @@ def test_vhosts_are_created_read_changed_and_deleted_in_force_at_once(router: St
     ("attributes", "text"),
     [
         ({"groups": {"a": STAFF, "b": STAFF}}, "user 'ann' is also in group a"),
-        ({"groups": {"a": {"remoteHosts": "10.0.0.*"}}}, "groups.a: remoteHosts: '10.0.0.*': * must stand alone"),
+        ({"groups": {"a": {"remoteHosts": "10.*"}}}, "groups.a: remoteHosts: '10.*': * must stand alone, or for"),
+        ({"groups": {"a": {"remoteHosts": "10.1.0.0/8"}}}, "bits beyond the length of its prefix; write 10.0.0.0/8"),
         ({"groups": {"a": {"remoteHosts": "unknown"}}}, "groups.a: remoteHosts: cannot resolve unknown"),
         ({"groups": {"a": {"sources": "a.*.b"}}}, "groups.a.sources: 'a.*.b': * is only allowed at the end"),
         ({"groups": {"a": {"sources": "a", "sourcePattern": "b"}}}, "sources and sourcePattern exclude each other"),

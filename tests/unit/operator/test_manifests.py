@@ -75,13 +75,15 @@ def test_a_listener_with_a_certificate_and_authorities_of_its_own() -> None:
 def test_a_listener_of_tenants() -> None:
     spec = """spec:
       listeners:
-      - {name: a, port: 1024, tenancy: {mode: ByHostname}, management: read}
+      - {name: a, port: 1024, tenancy: {mode: ByHostname, aliasSpaces: true}, management: read}
       - {name: b, port: 1025, tenancy: {mode: Fixed, vhost: b.example}, management: none}
       - {name: c, port: 1026}
     """
     (router,) = accept(ROUTER + spec).routers
-    found = [(one.tenants, one.vhost, one.management) for one in router.listeners]
-    assert found == [(True, "", "read"), (True, "b.example", "none"), (False, "", "none")]
+    found = [(one.tenants, one.vhost, one.management, one.alias_spaces) for one in router.listeners]
+    assert found == [(True, "", "read", True), (True, "b.example", "none", False), (False, "", "none", False)]
+    wrong = refuse(ROUTER + spec.replace("vhost: b.example", "vhost: b.example, aliasSpaces: true"))
+    assert any("aliasSpaces is only valid with mode: ByHostname" in line for line in wrong)
 
 
 def test_secrets_to_pull_images_with() -> None:

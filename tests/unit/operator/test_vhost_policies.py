@@ -71,10 +71,11 @@ def parsed(text: str) -> Resources:
          "spec.groups[0].sources[0]: * is only allowed at the end; use sourcePatterns to allow it elsewhere"),
         (spec({**GROUP, "targets": ["**"]}),
          "spec.groups[0].targets[0]: * is only allowed at the end; use targetPatterns to allow it elsewhere"),
-        (spec({**GROUP, "remoteHosts": ["10.0.0.0/8"]}),
-         "spec.groups[0].remoteHosts[0]: a network is given as a range of addresses, first-last"),
-        (spec({**GROUP, "remoteHosts": ["10.0.0.*"]}),
-         "spec.groups[0].remoteHosts[0]: * must stand alone; give a range of addresses as first-last"),
+        (spec({**GROUP, "remoteHosts": ["10.0.0.0/eight"]}),
+         "spec.groups[0].remoteHosts[0]: not a network, such as 10.0.0.0/8"),
+        (spec({**GROUP, "remoteHosts": ["10.0.*"]}),
+         "spec.groups[0].remoteHosts[0]: * must stand alone, or for the last of four words of an address "
+         "(192.168.1.*)"),
         (spec({**GROUP, "users": ["*"]}),
          "spec.groups[0].users[0]: * is not a user; for users without a group set allowUnknownUser and create a group "
          "$default"),
@@ -127,7 +128,7 @@ def test_names_that_are_kept_or_cannot_be_listed_are_refused(name: str) -> None:
         spec(GROUP, hostname="$default", aliases=["a.example", "*.b.example", "c:5672"]),
         spec({"name": "$default", "sources": ["${user}.*"]}, {**GROUP, "maxFrameSize": 0}, allowUnknownUser=True),
         spec({"name": "g", "users": ["CN=worker"], "sourcePatterns": ["a.*.b.#"], "targetPatterns": ["#"]}),
-        spec({**GROUP, "remoteHosts": ["10.0.0.1-10.0.0.9", "::1", "host.example"]}),
+        spec({**GROUP, "remoteHosts": ["10.0.0.1-10.0.0.9", "::1", "10.0.0.0/8", "192.168.*.*", "host.example"]}),
         spec({**GROUP, "connectionRatePerUser": "none", "blocked": True}, connectionRate="60/86400", dryRun=True,
              userConnectionRates={"CN=worker": "1/1", "b": "none"}, blockedUsers=["c"], warnAtPercent=80),
     ],
@@ -303,12 +304,13 @@ def test_the_subject_that_an_issuer_of_the_users_own_writes_does_not_lock_the_op
 
 def test_listeners_of_tenants_have_their_vhost_and_clients_never_write() -> None:
     fixed = Listener("fixed", 7000, tenants=True, vhost="acme.example", management="read")
-    router = replace(ENABLED, listeners=(fixed, Listener("any", 7001, tenants=True), Listener("plain", 7002)))
+    listeners = (fixed, Listener("any", 7001, tenants=True, alias_spaces=True), Listener("plain", 7002))
+    router = replace(ENABLED, listeners=listeners)
     (made,) = (one.entities for one in desired_cluster(Resources(router), CONTEXT).mesh.routers[:1])
     found = {e.name.rpartition("/")[2]: e.attributes for e in made if e.type == LISTENER}
-    attributes, names = ("multiTenant", "policyVhost", "management"), ("fixed", "any", "plain")
+    attributes, names = ("multiTenant", "policyVhost", "management", "aliasSpaces"), ("fixed", "any", "plain")
     chosen = [[found[name].get(attribute) for attribute in attributes] for name in names]
-    assert chosen == [[True, "acme.example", "read"], [True, None, "none"], [None, None, "none"]]
+    assert chosen == [[True, "acme.example", "read", None], [True, None, "none", True], [None, None, "none", None]]
     for name in names:
         validate_create(entity_type(LISTENER), {k: v for k, v in found[name].items() if v is not None})
 

@@ -145,10 +145,14 @@ def test_host_names_are_patterns_only_if_enabled() -> None:
         ([{"hostname": "v", "groups": {"a": {"users": "u"}, "b": {"users": "u"}}}], "user 'u' is also in group a"),
         ([{"hostname": "v", "aliases": "w"}, {"hostname": "w"}], "'w' is already a name of v"),
         ([{"hostname": "v", "allowUnknownUser": True}], "needs a group"),
-        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.*"}}}], "must stand alone"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.*"}}}], "must stand alone"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "*.0.0.1"}}}], "must stand alone"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.999.*"}}}], "two addresses of one family"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.9-10.0.0.1"}}}], "the lower one first"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.999"}}}], "not an address"),
-        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.0/8"}}}], "given as a range, first-last"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.1/8"}}}], "write 10.0.0.0/8"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.0/33"}}}], "not a network, such as"),
+        ([{"hostname": "v", "groups": {"g": {"remoteHosts": "10.0.0.0/255.0.0.0"}}}], "not a network, such as"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "fe80::1%eth0"}}}], "must not have a zone"),
         ([{"hostname": "v", "groups": {"g": {"remoteHosts": "fe80::1-fe80::9%eth0"}}}], "must not have a zone"),
         ([{"hostname": "v", "groups": {"g": {"sources": "a", "sourcePattern": "b"}}}], "exclude each other"),
@@ -172,6 +176,24 @@ def test_remote_hosts_may_be_names_and_mapped_addresses() -> None:
     assert not hosts.allow("10.1.1.2")
     assert not hosts.allow("nonsense")
     assert not RemoteHosts([], no_names).allow("10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("rule", "inside", "outside"),
+    [
+        ("10.0.0.0/8", ("10.0.0.0", "10.255.255.255", "::ffff:10.1.2.3"), ("9.255.255.255", "11.0.0.0", "::a00:1")),
+        ("10.1.2.3/32", ("10.1.2.3",), ("10.1.2.4",)),
+        ("2001:db8::/33", ("2001:db8::", "2001:db8:7fff::1"), ("2001:db8:8000::", "10.0.0.1")),
+        ("::ffff:10.0.0.0/104", ("10.9.9.9",), ("11.0.0.0",)),
+        ("192.168.1.*", ("192.168.1.0", "192.168.1.255"), ("192.168.0.255", "192.168.2.0")),
+        ("192.168.*.*", ("192.168.0.0", "192.168.255.255"), ("192.169.0.0",)),
+        ("10.*.*.*", ("10.0.0.0", "10.255.255.255"), ("11.0.0.0",)),
+    ],
+)
+def test_remote_hosts_may_be_networks(rule: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
+    hosts = RemoteHosts([rule], no_names)
+    assert all(map(hosts.allow, inside))
+    assert not any(map(hosts.allow, outside))
 
 
 def allowed(rules: list[str], address: str, user: str = "ann", patterns: tuple[str, ...] = ()) -> bool:

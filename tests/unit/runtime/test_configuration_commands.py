@@ -113,6 +113,15 @@ def test_names_of_vhosts_and_connections_that_do_not_exist_are_warnings(
         "waymesh-router: listener listener/127.0.0.1:1 policyVhost: there is no vhost v: clients are denied",
     ]
     connector = section("connector", name="c", host="127.0.0.1", port=1, role="route-container")
+    wrong = section("connector", name="c", host="127.0.0.1", port=1)
+    assert check(capsys, tmp_path, wrong + link)[::2] == (
+        0,
+        [
+            f"waymesh-router: {item}: is inactive, as c has role normal; only connections with role "
+            "route-container are used"
+            for item in ("linkRoute r", "autoLink in")
+        ],
+    )
     policy = section("policy", enableVhostPolicy="yes")
     vhost = section("vhost", hostname="w", aliases="v")
     assert check(capsys, tmp_path, policy + vhost + listener + link + connector)[::2] == (0, [])
@@ -186,13 +195,14 @@ def test_check_finds_vhosts_that_cannot_be_enforced(tmp_path: Path, capsys: pyte
     (tmp_path / "policies").mkdir()
     vhost = ["vhost", {"hostname": "w", "aliases": "v"}]
     (tmp_path / "policies" / "w.json").write_text(json.dumps([vhost]), encoding="utf-8")
-    groups = "groups: {\n  a: {\n   remoteHosts: 10.0.0.*\n  }\n }\n"
+    groups = "groups: {\n  a: {\n   remoteHosts: 10.0.*\n  }\n }\n"
     text = section("policy", policyDir=tmp_path / "policies", enableVhostPolicy="yes")
     text += "vhost {\n hostname: v\n}\nvhost {\n hostname: x\n " + groups + "}\n"
     code, _, lines = check(capsys, tmp_path, text)
     assert code == 1
     assert lines == [
-        "waymesh-router: /t.conf:8: vhost x: groups.a: remoteHosts: '10.0.0.*': * must stand alone",
+        "waymesh-router: /t.conf:8: vhost x: groups.a: remoteHosts: '10.0.*': * must stand alone, or for the last of "
+        "four words of an address (192.168.1.*)",
         "waymesh-router: /policies/w.json:1: vhost w: 'v' is already a name of v",
     ]
 

@@ -41,6 +41,11 @@ def places_of(conn: RouterConnection) -> tuple[Place, ...]:
     return ("connection", conn.origin), ("containerId", container), ("id", str(conn.id))
 
 
+def no_container(connection: str, role: str) -> str:
+    """Why autolinks and link routes do not use the connections of a connector or listener."""
+    return f"{connection} has role {role}; only connections with role {ROUTE_CONTAINER} are used"
+
+
 class Containers:
     """Open route-container connections, by the places in entities."""
 
