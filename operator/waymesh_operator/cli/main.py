@@ -263,18 +263,24 @@ def user(
 def import_(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="qdrouterd.conf files of one mesh (or *.json), or Interconnect *.yaml."),
+        typer.Argument(metavar="FILE...", help="qdrouterd.conf files (or *.json), or Interconnect *.yaml; also *.gz."),
     ],
     name: Annotated[str, typer.Option(help="Name of the Router.", show_default="from the files")] = "",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file.", show_default="stdout")] = None,
+    secrets_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for Secrets, in files that only you may read.")
+    ] = None,
+    accept_loss: Annotated[bool, typer.Option(help="Write the manifests without what denied and is lost.")] = False,
 ) -> None:
     """Translate configurations of Qpid Dispatch, or Interconnect resources of its operator, to manifests.
 
-    Settings without a counterpart are listed on stderr and in comments of the output.
+    Settings without a counterpart are listed on stderr and in comments of the output. If one of them denies something
+    (policy, TLS, authentication), exit code 3 and no output, unless --accept-loss is given. Without --secrets-dir, the
+    output has passwords of connectors in clear.
     """
-    from .import_ import run_import
+    from .import_ import ImportOptions, run_import
 
-    raise typer.Exit(run_import(files, name, out))
+    raise typer.Exit(run_import(ImportOptions(files, name, out, accept_loss, secrets_dir)))
 
 
 @app.command()

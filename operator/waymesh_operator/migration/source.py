@@ -1,46 +1,30 @@
-"""The source of a translation (the entities of a qdrouterd.conf file, or of an Interconnect resource), and names of
-resources from names and addresses that Kubernetes does not accept."""
+"""The source of a translation: the entities of a configuration file of Qpid Dispatch, or of an Interconnect."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_operator.errors import ManifestError, Problem, WaymeshError
-from waymesh_operator.resources.manifests import Document, parse_text
-from waymesh_schema import conf_syntax
-from waymesh_schema.config import json_sections
 from waymesh_schema.entities import entity_type
-from waymesh_schema.errors import ConfigError, SchemaError
-from waymesh_schema.errors import Problem as ConfigProblem
-from waymesh_schema.former_types import counterpart
-
-INTERCONNECT = "interconnectedcloud.github.io"
-"""API group of the Interconnect resource."""
-_TYPES = {
-    "listeners": ("listener", {}),
-    "interRouterListeners": ("listener", {"role": "inter-router"}),
-    "edgeListeners": ("listener", {"role": "edge"}),
-    "sslProfiles": ("sslProfile", {}),
-    "addresses": ("router.config.address", {}),
-    "autoLinks": ("router.config.autoLink", {}),
-    "linkRoutes": ("router.config.linkRoute", {}),
-    "connectors": ("connector", {}),
-    "interRouterConnectors": ("connector", {"role": "inter-router"}),
-    "edgeConnectors": ("connector", {"role": "edge"}),
-}
-_RENAMED = {"removeExternalPrefix": "delExternalPrefix"}
+from waymesh_schema.errors import SchemaError
+from waymesh_schema.model import EntityType
+from waymesh_schema.validate import examine
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One entity: its short type name, its attributes by their present names, and its position (`file:line`)."""
+    """One entity: its short type name, its attributes by their present names, and its position (`file:line`).
+
+    `remarks`: settings that are read as something else than they say. `wrong`: attributes whose values no router would
+    accept, and why; they are among the attributes as they were written.
+    """
 
     type: str
     attributes: Mapping[str, Any]
     place: str
+    remarks: tuple[str, ...] = ()
+    wrong: tuple[tuple[str, str], ...] = ()
 
     def text(self, name: str) -> str:
         """The value of an attribute as text; "" if it is not there."""
@@ -54,6 +38,15 @@ class Entity:
         text = self.text(name).lower()
         return text in ("yes", "true", "on", "1") if text else default
 
+    def is_default(self, name: str) -> bool:
+        """Whether the attribute is as if it were not set."""
+        try:
+            attribute = entity_type(self.type).attributes.get(name)
+        except SchemaError:
+            return False
+        value = self.attributes.get(name)
+        return value in (None, "") or (attribute is not None and value == attribute.default)
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -66,6 +59,8 @@ class Source:
     namespace: str = ""
     # Fields of spec.deploymentPlan, for an Interconnect.
     plan: Mapping[str, Any] = field(default_factory=dict)
+    # What the file has besides, which is not translated.
+    skipped: tuple[str, ...] = ()
 
     def of(self, kind: str) -> Iterator[Entity]:
         """The entities of a type."""
@@ -76,125 +71,43 @@ class Source:
         """The entity `router`, an empty one if there is none."""
         return next(self.of("router"), Entity("router", {}, self.place))
 
-
-def read_source(text: str, filename: str) -> list[Source]:
-    """The routers of a file: *.yaml and *.yml hold Interconnect resources, *.json a list of entities, all others are in
-    the format of qdrouterd.conf. Raises WaymeshError."""
-    if filename.endswith((".yaml", ".yml")):
-        return _interconnects(text, filename)
-    problems: list[ConfigProblem] = []
-    parse = json_sections if filename.endswith(".json") else conf_syntax.parse
-    sections = parse(text, filename, problems)
-    if problems:
-        raise WaymeshError(str(ConfigError(*problems)))
-    return [_source(sections, filename)]
+    def profile(self, name: str) -> Entity | None:
+        """The sslProfile of that name."""
+        return next((one for one in self.of("sslProfile") if one.text("name") == name), None)
 
 
-def _source(sections: Sequence[conf_syntax.Section], filename: str) -> Source:
-    present = [_present(section, filename) for section in sections]
-    entities = [_entity(section.name, section.attributes, f"{filename}:{section.line}") for section in present]
-    return Source(filename, entities)
+def entity_of(name: str, attributes: Mapping[str, Any], place: str, others: Collection[str] = ()) -> Entity:
+    """An entity with present names and converted values, read as the router reads configuration files.
 
-
-def _present(section: conf_syntax.Section, filename: str) -> conf_syntax.Section:
-    """Return the section, converted if Qpid Dispatch 1.0 removed its type."""
-    try:
-        return counterpart(section)[0]
-    except SchemaError as error:
-        raise WaymeshError(f"{filename}:{section.line}: {error}") from None
-
-
-def _entity(name: str, attributes: Mapping[str, Any], place: str) -> Entity:
-    """Return an entity with present names; types and attributes unknown to Waymesh keep theirs."""
+    Types and attributes unknown to Waymesh keep their names. `others`: attributes that only this file format has.
+    """
     try:
         kind = entity_type(name)
     except SchemaError:
         return Entity(name, attributes, place)
-    present = {kind.attribute_name(written) or written: value for written, value in attributes.items()}
-    return Entity(kind.name, present, place)
+    written = {kind.attribute_name(str(key)) or str(key): value for key, value in attributes.items()}
+    known = {key: value for key, value in written.items() if key in kind.attributes and key not in others}
+    remarks: list[str] = []
+    values, wrong = _examined(kind, known, remarks)
+    changed = (key for key, value in values.items() if value != kind.attributes[key].default or key in known)
+    read = {key: values[key] for key in changed if key not in wrong}
+    told = tuple(text.removeprefix(f"{kind.name} ") for text in remarks)
+    return Entity(kind.name, {**written, **read}, place, told, tuple(wrong.items()))
 
 
-def _interconnects(text: str, filename: str) -> list[Source]:
-    documents, problems = parse_text(text, filename)
-    for document in documents:
-        if not _is_interconnect(document.data):
-            wanted = f"only resources Interconnect of {INTERCONNECT} can be translated"
-            problems.append(Problem(filename, document.line(()), "", "", wanted))
-        else:
-            problems.extend(_wrong_types(document))
-    if not documents and not problems:
-        problems.append(Problem(filename, 0, "", "", "holds no resource"))
-    if problems:
-        raise ManifestError(problems)
-    return [_interconnect(document) for document in documents]
-
-
-def _is_interconnect(data: Any) -> bool:
-    if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
-        return False
-    return str(data.get("apiVersion")).partition("/")[0] == INTERCONNECT and data.get("kind") == "Interconnect"
-
-
-def _wrong_types(document: Document) -> Iterator[Problem]:
-    """Yield problems with fields that are not the map, or the list of maps, that they should be."""
-    spec = document.data.get("spec") or {}
-    fields = spec if isinstance(spec, dict) else {}
-    for path, value in ((("spec",), spec), (("spec", "deploymentPlan"), fields.get("deploymentPlan") or {})):
-        if not isinstance(value, dict):
-            yield Problem(document.file, document.line(path), "", ".".join(path), "must be a map of fields")
-    for name in _TYPES:
-        value = fields.get(name) or []
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            message = "must be a list of maps of fields"
-            yield Problem(document.file, document.line(("spec", name)), "", f"spec.{name}", message)
-
-
-def _interconnect(document: Document) -> Source:
-    spec = document.data.get("spec") or {}
-    plan = spec.get("deploymentPlan") or {}
-    entities = [Entity("router", {"mode": plan.get("role", "interior")}, f"{document.file}:{document.line(('spec',))}")]
-    for field_, (kind, extra) in _TYPES.items():
-        for index, item in enumerate(spec.get(field_) or ()):
-            place = f"{document.file}:{document.line(('spec', field_, index))}"
-            attributes = {_RENAMED.get(name, name): value for name, value in item.items()}
-            if attributes.pop("routeContainer", False):
-                attributes["role"] = "route-container"
-            entities.append(_entity(kind, {**attributes, **extra}, place))
-    if not spec.get("listeners"):
-        entities.append(Entity("listener", {"port": 5672}, f"{document.file}:{document.line(('spec',))}"))
-    metadata = document.data["metadata"]
-    return Source(
-        f"{document.file}:{document.line(())}",
-        entities,
-        size=plan.get("size") or 1,
-        name=str(metadata.get("name", "")),
-        namespace=str(metadata.get("namespace", "")),
-        plan={**plan, "unknown": sorted(spec.keys() - _TYPES.keys() - {"deploymentPlan", "users"})},
-    )
-
-
-MOST = 60
-"""Longer names are cut."""
-
-
-def resource_name(text: str) -> str:
-    """Convert the text to a name: lower-case letters, digits and hyphens, beginning with a letter."""
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:MOST].strip("-")
-    return name if name[:1].isalpha() else f"r-{name}".strip("-")
-
-
-class Names:
-    """Gives each resource of a kind a unique name."""
-
-    def __init__(self) -> None:
-        self._taken: set[tuple[str, str]] = set()
-
-    def choose(self, kind: str, text: str) -> str:
-        """Return a name made from the text, with a number appended if the kind has that name already."""
-        wanted = resource_name(text)
-        name, number = wanted, 1
-        while (kind, name) in self._taken:
-            number += 1
-            name = f"{wanted}-{number}"
-        self._taken.add((kind, name))
-        return name
+def _examined(
+    kind: EntityType, given: Mapping[str, Any], remarks: list[str]
+) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """The values of what can be read, and the reasons for the rest by attribute."""
+    left, wrong = dict(given), dict[str, str]()
+    while True:
+        found: list[str] = []
+        values, errors = examine(kind, left, found)
+        if not errors:
+            remarks += found
+            return values, wrong
+        bad = {error.attribute.partition(".")[0]: error for error in errors}
+        wrong |= {name: f"{error.attribute}: {error.reason}" for name, error in bad.items()}
+        if not bad.keys() & left.keys():
+            return left, wrong
+        left = {name: value for name, value in left.items() if name not in bad}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.migration.translate import PORTS_OF_PODS
+from waymesh_operator.migration.listeners import PORTS_OF_PODS
 
 pytestmark = pytest.mark.engine_independent
 
@@ -20,8 +20,8 @@ ROUTER = "router {\n mode: interior\n id: A\n}\nlistener {\n port: amqp\n}\n"
 class Imported:
     """The manifests of an import, by kind, and the lines on stderr."""
 
-    def __init__(self, text: str, errors: str) -> None:
-        self.text = text
+    def __init__(self, text: str, errors: str, code: int = 0) -> None:
+        self.text, self.code = text, code
         self.notes = [line.removeprefix("waymesh: ") for line in errors.splitlines()]
         self.manifests: list[dict[str, Any]] = [item for item in yaml.safe_load_all(text) if item]
 
@@ -33,8 +33,10 @@ class Imported:
         return found
 
 
-def run(capsys: pytest.CaptureFixture[str], *files: Path, options: tuple[str, ...] = ()) -> Imported:
-    assert run_command(["import", *map(str, files), *options]) == 0
+def run(
+    capsys: pytest.CaptureFixture[str], *files: Path, options: tuple[str, ...] = (), code: int = 0
+) -> Imported:
+    assert run_command(["import", *map(str, files), *options]) == code
     out, err = capsys.readouterr()
     return Imported(out, err)
 
@@ -69,7 +71,12 @@ def test_the_example_of_a_configuration(capsys: pytest.CaptureFixture[str]) -> N
     }
     assert found.specs("LinkRoute") == {"b2": {"prefix": "b2", "direction": "both", **broker}}
     assert found.notes[0] == f"{EXAMPLES / 'qdrouterd.conf'}:3: router: workerThreads: has no counterpart"
-    assert [": connector: durableNames: container keeps the names" in note for note in found.notes] == [False, True]
+    assert [": connector: durableNames: container keeps the names" in note for note in found.notes] == [
+        False,
+        False,
+        True,
+    ]
+    assert "listener: role inter-router: the operator connects the routers of a Router" in found.notes[1]
     assert "# qdrouterd.conf:3: router: workerThreads: has no counterpart\n" in found.text
 
 
@@ -148,7 +155,8 @@ def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixtur
     own = "connector {\n name: own\n role: route-container\n host: HOST\n}\n"
     own += "autoLink {\n addr: q\n dir: in\n connection: own\n}\n"
     mesh = "connector {\n role: inter-router\n host: other\n port: 1\n}\n"
-    one = conf(tmp_path, ROUTER + shared + own.replace("HOST", "x"))
+    within = "listener {\n role: inter-router\n port: 1\n}\n"
+    one = conf(tmp_path, ROUTER + within + shared + own.replace("HOST", "x"))
     other = conf(tmp_path, ROUTER + shared + own.replace("HOST", "y") + mesh, "b.conf")
     found = run(capsys, one, other, options=("--name", "Old Mesh"))
     assert found.specs("Router")["old-mesh"]["size"] == 2
@@ -159,7 +167,9 @@ def test_several_files_are_one_mesh(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert brokers["own-2"]["placement"] == {"routers": "List", "ordinals": [1]}
     assert [spec["brokerRef"]["name"] for spec in found.specs("AutoLink").values()] == ["own", "own-2"]
     assert {spec["durableNames"] for spec in brokers.values()} == {"container"}
-    assert all("durableNames: container keeps the names" in note for note in found.notes)
+    assert not found.specs("RouterLink")
+    names = [note for note in found.notes if "role inter-router" not in note]
+    assert all("durableNames: container keeps the names" in note for note in names)
 
 
 def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,9 +191,10 @@ def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert brokers["cert"]["endpoints"][1:] == [{"host": "c", "port": 5671}, {"host": "d", "port": 1}]
     (secret,) = [item for item in found.manifests if item["kind"] == "Secret"]
     assert secret["stringData"] == {"username": "u", "password": "s"}
+    authorities = {"clientAuthorities": {"secretRef": {"name": "p-ca"}}}
     assert found.specs("Router")["a"]["listeners"][1:] == [
         {"name": "secure", "port": 5671, "tls": True, "auth": "plain", "users": {"secretRef": {"name": "a-users"}}},
-        {"name": "certs", "port": 10001, "tls": True, "auth": "mtls"},
+        {"name": "certs", "port": 10001, "tls": True, "auth": "mtls", **authorities},
     ]
     assert any("create the Secret p-ca with ca.crt: the file /ca" in note for note in found.notes)
     assert any("create the Secret a-users: a key for each user" in note for note in found.notes)
@@ -192,7 +203,6 @@ def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         "router {\n mode: edge\n id: ${HOSTNAME}\n saslConfigDir: /etc/sasl2\n defaultDistribution: multicast\n}\n"
-        "policy {\n}\nvhost {\n id: v\n}\n"
         "exchange {\n name: x\n}\nbinding {\n exchangeName: x\n}\ntcpListener {\n port: 1\n}\n"
         "connector {\n role: edge\n host: h\n}\nlistener {\n port: <port>\n}\n"
         "listener {\n port: 1\n linkCapacity: 5\n maxSessions: 0\n idleTimeoutSeconds: 0\n cost: 2\n}\n"
@@ -208,12 +218,9 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
     assert not found.specs("LinkRoute")
     wanted = (
         "router: saslConfigDir: a Cyrus SASL database is not read",
-        "policy: is not translated",
-        "vhost: is not translated",
         "router.config.exchange: no resource has exchanges",
         "router.config.binding: no resource has bindings",
         "tcpListener: TCP adaptors are not supported",
-        "connector: role edge: join the Router to its mesh by a RouterLink with role edge",
         "listener: port: '<port>' is not a port number",
         "listener: port: routers cannot bind ports below 1024; 10001 is used",
         "listener: cost: has no counterpart",
@@ -229,14 +236,20 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
 def test_edge_routers_are_a_router_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listener = "listener {\n role: edge\n port: 45671\n}\n"
     interior = conf(tmp_path, "router {\n mode: interior\n id: A\n}\n" + listener)
-    edge = conf(tmp_path, "router {\n mode: edge\n id: B\n}\n", "b.conf")
-    (router,) = run(capsys, edge, edge).specs("Router").values()
-    assert router["role"] == "edge"
-    found = run(capsys, interior, edge)
+    uplink = "connector {\n role: edge\n host: A\n port: 45671\n}\n"
+    edge = conf(tmp_path, "router {\n mode: edge\n id: B\n}\n" + uplink, "b.conf")
+    alone = conf(tmp_path, "router {\n mode: edge\n id: C\n}\n", "c.conf")
+    found = run(capsys, edge, edge)
     (router,) = found.specs("Router").values()
-    assert router["role"] == "interior"
-    for text in ("router: mode: a Router has one role", "listener: role edge: add a listener with role edge"):
-        assert any(text in note for note in found.notes), text
+    assert (router["role"], router["size"]) == ("edge", 2)
+    assert found.specs("RouterLink") == {"a": {"role": "edge", "endpoints": [{"host": "A", "port": 45671}]}}
+    found = run(capsys, interior, edge, alone)
+    assert {name: spec["role"] for name, spec in found.specs("Router").items()} == {
+        "a": "interior",
+        "b": "edge",
+        "c": "edge",
+    }
+    assert any("listener: role edge: needs TLS with clients' certificates" in note for note in found.notes)
 
 
 def test_the_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
