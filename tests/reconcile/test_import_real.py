@@ -18,10 +18,63 @@ pytestmark = pytest.mark.e2e
 EXAMPLES = ROOT / "examples" / "migration"
 
 
-def imported(name: str) -> str:
+def imported(file: Path) -> str:
     with redirect_stdout(io.StringIO()) as out:
-        assert run_command(["import", str(EXAMPLES / name)]) == 0
+        assert run_command(["import", str(file)]) == 0
     return out.getvalue()
+
+
+POLICY = """router {
+    mode: interior
+    id: A
+}
+listener {
+    host: 0.0.0.0
+    port: amqp
+}
+policy {
+    enableVhostPolicy: yes
+}
+vhost {
+    hostname: shop
+    allowUnknownUser: yes
+    groups: {
+        $default: {
+            remoteHosts: 127.0.0.0/8
+            sources: news.*
+            targets: news.*
+        }
+    }
+}
+vhost {
+    hostname: closed
+    allowUnknownUser: yes
+    groups: {
+        $default: {
+            remoteHosts: 10.0.0.*
+            sources: *
+        }
+    }
+}
+"""
+
+
+def test_an_imported_policy_denies_what_it_denied(tmp_path: Path) -> None:
+    """With clients of the mesh in local mode: by vhost, remote host and address."""
+    (tmp_path / "a.conf").write_text(POLICY, encoding="utf-8")
+    up = Up(tmp_path, imported(tmp_path / "a.conf"))
+    try:
+        up.wait_for("a is ready")
+        up.wait_for("is active on 1/1", times=2)
+        with Client(up.url("a-0"), virtual_host="shop") as client:
+            assert passes(client, client, "news.local")
+            assert "unauthorized-access" in str(client.receiver("orders").wait_detached())
+        for name in ("closed", "elsewhere"):
+            with Client(up.url("a-0"), virtual_host=name, wait=False) as client:
+                assert client.wait_ended()
+    finally:
+        up.stop()
+        up.end_routers()
 
 
 def run(command: str, up: Up, *arguments: str) -> tuple[int, str]:
@@ -44,7 +97,7 @@ def passes(sending: Client, receiving: Client, address: str) -> bool:
 def test_imported_meshes_pass_messages(tmp_path: Path) -> None:
     """Another router is the broker; its addresses are the queues. The commands about running meshes work too."""
     broker = standalone(tmp_path, "store").start()
-    text = "---\n".join(imported(name) for name in ("qdrouterd.conf", "interconnect.yaml"))
+    text = "---\n".join(imported(EXAMPLES / name) for name in ("qdrouterd.conf", "interconnect.yaml"))
     up = Up(tmp_path, text.replace("port: 5772", f"port: {broker.port}"))
     try:
         for said in ("router-a is ready", "office is ready: 2 routers"):

@@ -270,7 +270,9 @@ def import_(
     secrets_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for Secrets, in files that only you may read.")
     ] = None,
-    accept_loss: Annotated[bool, typer.Option(help="Write the manifests without what denied and is lost.")] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Write the manifests without what denied and is lost.")
+    ] = False,
 ) -> None:
     """Translate configurations of Qpid Dispatch, or Interconnect resources of its operator, to manifests.
 

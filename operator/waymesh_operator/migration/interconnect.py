@@ -91,7 +91,7 @@ def _interconnect(document: Document, skipped: tuple[str, ...] = ()) -> Source:
         size=_size(plan),
         name=str(metadata.get("name", "")),
         namespace=str(metadata.get("namespace", "")),
-        plan={**plan, "unknown": sorted(spec.keys() - _TYPES.keys() - {"deploymentPlan", "users"})},
+        plan={**plan, "unknown": sorted(spec.keys() - _TYPES.keys() - {"deploymentPlan"})},
         skipped=skipped,
     )
 

@@ -59,14 +59,17 @@ def _policy(found: Translation, source: Source, entity: Entity) -> dict[str, Any
 
 
 def add_vhosts(found: Translation, sources: Sequence[Source]) -> None:
-    """Add the VhostPolicies."""
+    """Add the VhostPolicies, which apply to all routers."""
     made: dict[str, Mapping[str, Any]] = {}
+    everywhere = set.intersection(*({vhost.text("hostname") for vhost in source.of("vhost")} for source in sources))
     for entity in [vhost for source in sources for vhost in source.of("vhost")]:
         found.read(entity)
         hostname = entity.text("hostname")
         if not hostname:
             found.lose(entity, "hostname: no resource has the policy of clients without a host name")
             continue
+        if hostname not in everywhere:
+            found.lose(entity, f"hostname: {hostname}: not all routers had this vhost; now they all admit its users")
         spec = _vhost(found, entity)
         if spec != made.setdefault(hostname, spec):
             found.lose(entity, f"hostname: {hostname} has another policy in another file, which is used")

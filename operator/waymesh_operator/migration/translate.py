@@ -140,7 +140,8 @@ def _plan(found: Translation, source: Source, spec: dict[str, Any]) -> None:
         if plan[name] not in ("", "Any"):
             found.note(source.router, f"deploymentPlan.{name}: has no counterpart; see spec.pod of the Router")
     for name in plan.get("unknown", ()):
-        found.note(source.router, f"spec.{name}: has no counterpart")
+        hint = f"; copy its users to the Secret {found.router}-users" if name == "users" else ""
+        found.note(source.router, f"spec.{name}: has no counterpart{hint}")
 
 
 def _logging(found: Translation, entities: Sequence[Entity]) -> dict[str, Any]:

@@ -172,6 +172,24 @@ def test_a_connector_that_may_lead_to_several_routers(tmp_path: Path, capsys: py
     assert any("connector: host: 192.0.2.1 is taken as one of A, B, which listen on its port" in n for n in found.notes)
 
 
+def test_a_policy_of_one_router_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Router has one policy, and VhostPolicies for all its routers."""
+    a = conf(tmp_path, interior("A", 7000) + POLICY + VHOST, "a.conf")
+    b = conf(tmp_path, interior("B", 7000, "a.example"), "b.conf")
+    found = run(capsys, a, b, code=3)
+    lost = [note.rpartition("/")[2] for note in found.notes if note.startswith("lost: ")]
+    assert lost == [
+        "b.conf:1: router: policy: differs from that of the first router, which is used",
+        "a.conf:15: vhost: hostname: shop: not all routers had this vhost; now they all admit its users",
+    ]
+    conf(tmp_path, interior("B", 7000, "a.example") + POLICY + VHOST, "b.conf")
+    assert set(run(capsys, a, b).specs("VhostPolicy")) == {"shop"}
+    other = VHOST.replace("maxSenders: 3", "maxSenders: 4")
+    conf(tmp_path, interior("B", 7000, "a.example") + POLICY + other, "b.conf")
+    found = run(capsys, a, b, code=3)
+    assert any("vhost: hostname: shop has another policy in another file, which is used" in n for n in found.notes)
+
+
 def test_connectors_to_other_routers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile = "sslProfile {\n name: P\n caCertFile: /ca\n certFile: /c\n privateKeyFile: /k\n}\n"
     extra = " name: far\n sslProfile: P\n verifyHostname: no\n cost: 4\n failoverUrls: amqps://b:7001\n"
@@ -192,6 +210,7 @@ def test_connectors_to_other_routers(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_connectors_and_exposure_of_an_interconnect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = INTERCONNECT + """spec:
   deploymentPlan: {size: 2, image: "", livenessPort: 8888}
+  users: staff
   listeners:
   - {port: 5672, expose: true}
   - {port: 5671, expose: true, sslProfile: p, authenticatePeer: true, saslMechanisms: EXTERNAL}
@@ -207,6 +226,7 @@ def test_connectors_and_exposure_of_an_interconnect(tmp_path: Path, capsys: pyte
     assert router["listeners"][1]["clientAuthorities"] == {"secretRef": {"name": "trusted"}}
     assert found.specs("RouterLink") == {"far-example": {"endpoints": [{"host": "far.example", "port": 55672}]}}
     assert any("deploymentPlan.livenessPort: has no counterpart" in note for note in found.notes)
+    assert any("spec.users: has no counterpart; copy its users to the Secret x-users" in note for note in found.notes)
 
 
 def test_output_of_helm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
