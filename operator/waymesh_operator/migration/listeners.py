@@ -51,11 +51,11 @@ def add_listener(found: Translation, entity: Entity, source: Source, listeners: 
     port = port_of(found, entity)
     if port is None:
         return
+    found.read(entity)
     _bound_to(found, entity)
     if port in listeners:
-        _again(found, entity, source, listeners[port])
+        _again(found, entity, profile, listeners[port])
         return
-    found.read(entity)
     taken = {item["port"] for item in listeners.values()}
     item = {"name": _name(entity, listeners.values()), "port": _free_port(found, entity, port, taken)}
     listeners[port] = item | _item(found, entity, profile)
@@ -72,9 +72,10 @@ def _item(found: Translation, entity: Entity, profile: Entity | None) -> dict[st
     return item | _expose(found, entity, item)
 
 
-def _again(found: Translation, entity: Entity, source: Source, first: Mapping[str, Any]) -> None:
+def _again(found: Translation, entity: Entity, profile: Entity | None, first: Mapping[str, Any]) -> None:
     """Note a listener that differs from another one at the same port: of a further router, or at another address."""
-    own = _item(Translation(found.router), entity, source.profile(entity.text("sslProfile")))
+    alone = Translation(found.router, lost=found.lost)  # with the same notes as the first one, which are not repeated
+    own = _item(alone, entity, profile)
     others = {name: value for name, value in first.items() if name not in ("name", "port")}
     differ = sorted(name for name in own.keys() | others.keys() if own.get(name) != others.get(name))
     if differ:

@@ -190,6 +190,21 @@ def test_a_policy_of_one_router_alone(tmp_path: Path, capsys: pytest.CaptureFixt
     assert any("vhost: hostname: shop has another policy in another file, which is used" in n for n in found.notes)
 
 
+def test_listeners_of_several_routers_at_one_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listener = "listener {\n port: 5672\nMORE}\n"
+    a = conf(tmp_path, interior("A", 7000) + listener.replace("MORE", " saslMechanisms: ANONYMOUS\n"), "a.conf")
+    text = interior("B", 7000, "a.example")
+    found = run(capsys, a, conf(tmp_path, text + listener.replace("MORE", " linkCapacity: 9\n"), "b.conf"))
+    assert any("port: the listener amqp has the same port and is used; linkCapacity differ" in n for n in found.notes)
+    for more, lost in (
+        (" policyVhost: v\n", "policyVhost: has no counterpart without multiTenant"),
+        (" authenticatePeer: yes\n", "port: the listener amqp has the same port and is used; auth, users differ"),
+        (" authenticatePeer: maybe\n", "authenticatePeer: must be"),
+    ):
+        found = run(capsys, a, conf(tmp_path, text + listener.replace("MORE", more), "b.conf"), code=3)
+        assert any(note.startswith("lost: ") and lost in note for note in found.notes), found.notes
+
+
 def test_connectors_to_other_routers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile = "sslProfile {\n name: P\n caCertFile: /ca\n certFile: /c\n privateKeyFile: /k\n}\n"
     extra = " name: far\n sslProfile: P\n verifyHostname: no\n cost: 4\n failoverUrls: amqps://b:7001\n"
