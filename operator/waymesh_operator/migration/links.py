@@ -38,8 +38,10 @@ def link_of(found: Translation, entity: Entity, source: Source, sources: Sequenc
 def _tls(found: Translation, entity: Entity, source: Source) -> dict[str, Any]:
     secret = f"{resource_name(entity.text('sslProfile'))}-router"
     profile = source.profile(entity.text("sslProfile")) or entity
-    files = ", ".join(profile.text(name) or "?" for name in ("caCertFile", "certFile", "privateKeyFile"))
-    found.note(entity, f"create the Secret {secret} with ca.crt, tls.crt and tls.key: the files {files}")
+    files = ", ".join(filter(None, (profile.text(name) for name in ("caCertFile", "certFile", "privateKeyFile"))))
+    others = ", ".join(filter(None, (profile.text(name) for name in ("caCert", "credentials"))))
+    made_of = f": the files {files}" if files else f": from the Secrets {others}" if others else ""
+    found.note(entity, f"create the Secret {secret} with ca.crt, tls.crt and tls.key{made_of}")
     spec: dict[str, Any] = {"tls": {"secretRef": {"name": secret}}}
     if not entity.flag("verifyHostname", True):
         spec["verifyHostname"] = False

@@ -229,8 +229,8 @@ def test_connectors_and_exposure_of_an_interconnect(tmp_path: Path, capsys: pyte
   listeners:
   - {port: 5672, expose: true}
   - {port: 5671, expose: true, sslProfile: p, authenticatePeer: true, saslMechanisms: EXTERNAL}
-  sslProfiles: [{name: p, caCert: trusted}]
-  interRouterConnectors: [{host: far.example, port: 55672, verifyHostname: false}]
+  sslProfiles: [{name: p, caCert: trusted, credentials: own}]
+  interRouterConnectors: [{host: far.example, port: 55672, verifyHostname: false, sslProfile: p}]
 """
     found = run(capsys, conf(tmp_path, text, "i.yaml"))
     (router,) = found.specs("Router").values()
@@ -239,7 +239,14 @@ def test_connectors_and_exposure_of_an_interconnect(tmp_path: Path, capsys: pyte
         {"type": "LoadBalancer"},
     ]
     assert router["listeners"][1]["clientAuthorities"] == {"secretRef": {"name": "trusted"}}
-    assert found.specs("RouterLink") == {"far-example": {"endpoints": [{"host": "far.example", "port": 55672}]}}
+    assert found.specs("RouterLink") == {
+        "far-example": {
+            "endpoints": [{"host": "far.example", "port": 55672}],
+            "tls": {"secretRef": {"name": "p-router"}},
+            "verifyHostname": False,
+        }
+    }
+    assert any("create the Secret p-router with" in n and "from the Secrets trusted, own" in n for n in found.notes)
     assert any("deploymentPlan.livenessPort: has no counterpart" in note for note in found.notes)
     assert any("spec.users: has no counterpart; copy its users to the Secret x-users" in note for note in found.notes)
 
