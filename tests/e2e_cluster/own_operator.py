@@ -7,7 +7,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from waymesh_operator.cluster.operator import Operator, Options
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.kube import (
     FIELD_MANAGER,
     OWNED,
@@ -297,11 +297,11 @@ async def life(space: Namespace, image: str, bomb: Bomb | None, until: Callable[
     real = DynamicKube(cluster.configuration)
     keys, inventory = KeyFolder(), Inventory()
     try:
-        with ThreadPoolExecutor(4) as executor:
+        with Threads.running() as threads:
             kube = MinedKube(real, bomb)
             recorder = EventRecorder(kube, lambda: datetime.now(UTC))
             world = Environment(
-                kube, inventory, recorder, own_settings(image), executor, keys, reach=MinedReach(bomb), pace=QUICK
+                kube, inventory, recorder, own_settings(image), threads, keys, reach=MinedReach(bomb), pace=QUICK
             )
             worker = MeshWorker(Ref(space.name, "mesh"), world)
             try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import gzip
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.resources.crds import load_crds, with_defaults
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.management import KeyFolder
@@ -26,7 +27,8 @@ from waymesh_operator.routers.management import KeyFolder
 NAMESPACE = "ns"
 MESH = Ref(NAMESPACE, "mesh")
 CRDS = load_crds()
-PACE = Pace(resync_s=0.2, busy_s=0.01, busiest_s=0.02, backoff_s=0.05, gather_s=0.001, look_up_s=0.0, jitter=0.1)
+QUICK = Pace(resync_s=0.2, busy_s=0.01, busiest_s=0.02, backoff_s=0.05, gather_s=0.001, look_up_s=0.0, jitter=0.1)
+PACE = dataclasses.replace(QUICK, patience_s=30.0)
 
 
 def resource(kind: str, name: str, **spec: Any) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def resource(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 class Lab:
     """The cluster. `settle` lets the StatefulSet controller and the worker take turns until nothing changes."""
 
-    def __init__(self, executor: ThreadPoolExecutor, keys: KeyFolder) -> None:
+    def __init__(self, threads: Threads, keys: KeyFolder) -> None:
         self.kube = FakeKube()
         self.mesh = FakeMesh()
         self.inventory = Inventory(clock=lambda: self.seconds)
@@ -52,7 +54,7 @@ class Lab:
             self.inventory,
             EventRecorder(self.kube, lambda: self.time),
             OperatorSettings("router:1"),
-            executor,
+            threads,
             keys,
             reach=self.mesh,
             pace=PACE,
@@ -127,7 +129,7 @@ class Lab:
             fresh,
             EventRecorder(self.kube, lambda: self.time),
             world.settings,
-            world.executor,
+            world.threads,
             world.keys,
             reach=self.mesh,
             pace=PACE,
@@ -191,9 +193,9 @@ class Lab:
 def lab() -> Iterator[Lab]:
     """A lab with its threads and its folder of keys."""
     keys = KeyFolder()
-    with ThreadPoolExecutor(4) as executor:
+    with Threads.running() as threads:
         try:
-            yield Lab(executor, keys)
+            yield Lab(threads, keys)
         finally:
             keys.close()
 

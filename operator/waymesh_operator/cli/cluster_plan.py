@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +15,10 @@ from waymesh_client.channel import Tls
 from waymesh_operator.cluster.actions import Action
 from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.objects import operator_namespace
-from waymesh_operator.cluster.worker.environment import Environment, EventRecorder
+from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster
 from waymesh_operator.local.tables import action_row, plan_table
@@ -34,6 +34,8 @@ from .cluster import LOCAL_PORT, Where
 from .forward import Forwarder
 from .options import EXIT_CHANGES
 
+PATIENCE_S = 30.0
+"""How long to wait for what the routers report. There is no later turn."""
 UNKNOWN_IMAGE = "the-operators-default"
 
 
@@ -68,7 +70,7 @@ async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:
     manifests = _manifests(options.files, namespace)
     kube, keys, inventory = DynamicKube(cluster.configuration), KeyFolder(), Inventory()
     try:
-        with ThreadPoolExecutor(8) as executor, Forwarder(options.where.context) as forwarder:
+        with Threads.running() as threads, Forwarder(options.where.context) as forwarder:
             await _fill(inventory, kube, namespace)
             for manifest in manifests:
                 _overlay(inventory, manifest)
@@ -77,9 +79,10 @@ async def _plans(options: ClusterPlanOptions) -> dict[Ref, tuple[Action, ...]]:
                 inventory,
                 EventRecorder(kube, lambda: datetime.now(UTC)),
                 _settings(inventory, namespace),
-                executor,
+                threads,
                 keys,
                 reach=_ForwardReach(forwarder, inventory, namespace),
+                pace=Pace(patience_s=PATIENCE_S),
                 rng=random.Random(0),
             )
             meshes = sorted(mesh for mesh in inventory.meshes() if inventory.get("Router", namespace, mesh.name))

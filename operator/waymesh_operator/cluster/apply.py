@@ -3,7 +3,7 @@ received the present configuration, and which actions they have refused."""
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -83,7 +83,8 @@ def _not_ours(kind: Kind, name: str, owners: Mapping[str, str]) -> NotOurs:
     return NotOurs(409, f"{kind.kind} {name} exists and {whose}; it is not changed")
 
 
-InThread = Callable[[Callable[[], list[Outcome]]], Awaitable[list[Outcome]]]
+AtRouters = Callable[[Iterable[Callable[[], list[Outcome]]]], Awaitable[list[list[Outcome] | BaseException]]]
+"""Runs requests to several routers at the same time; returns their outcomes or errors."""
 
 
 @dataclass(slots=True)
@@ -100,7 +101,7 @@ class Result:
 
 
 async def carry_out(
-    actions: Iterable[Action], writer: ObjectWriter, routers: Mapping[str, LiveRouter], in_thread: InThread
+    actions: Iterable[Action], writer: ObjectWriter, routers: Mapping[str, LiveRouter], at: AtRouters
 ) -> Result:
     """Apply a plan as far as possible.
 
@@ -111,7 +112,7 @@ async def carry_out(
     result = Result()
     for at_routers, steps in itertools.groupby(actions, key=_at_router):
         if at_routers:
-            await _on_routers(steps, result, routers, in_thread)
+            await _on_routers(steps, result, routers, at)
         else:
             await _on_objects(steps, result, writer)
     return result
@@ -136,23 +137,22 @@ async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWri
 
 
 async def _on_routers(
-    steps: Iterable[Action], result: Result, routers: Mapping[str, LiveRouter], in_thread: InThread
+    steps: Iterable[Action], result: Result, routers: Mapping[str, LiveRouter], at: AtRouters
 ) -> None:
     by_router: dict[str, list[RouterAction]] = {}
     for step in steps:
         if isinstance(step, RouterAction) and step.router_id in routers:
             by_router.setdefault(step.router_id, []).append(step)
 
-    async def one(router: LiveRouter, own: list[RouterAction]) -> None:
-        try:
-            outcomes = await in_thread(lambda: router.carry_out(own))
-        except LiveError as error:
-            result.errors.append(f"{router.pod.id}: {error}")
-            return
-        result.taken += [outcome.action for outcome in outcomes if not outcome.error]
-        result.refused += [outcome for outcome in outcomes if outcome.error]
-
-    await asyncio.gather(*(one(routers[name], own) for name, own in by_router.items()))
+    works = [functools.partial(routers[name].carry_out, own) for name, own in by_router.items()]
+    for name, outcomes in zip(by_router, await at(works)):
+        if isinstance(outcomes, LiveError):
+            result.errors.append(f"{name}: {outcomes}")
+        elif isinstance(outcomes, BaseException):
+            raise outcomes
+        else:
+            result.taken += [outcome.action for outcome in outcomes if not outcome.error]
+            result.refused += [outcome for outcome in outcomes if outcome.error]
 
 
 def _at_router(step: Action) -> bool:

@@ -98,6 +98,8 @@ def needs_apply(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bo
 
 def _within(wanted: Any, live: Any, field: str) -> bool:
     """Return whether `live` contains all of `wanted`. `field` is the name of the field that holds both."""
+    if wanted is live or isinstance(wanted, str):  # most are texts, and questions about abstract types are slow
+        return bool(wanted == live)
     if isinstance(wanted, Mapping):
         return _map_within(wanted, live if isinstance(live, Mapping) else {}, field)
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):

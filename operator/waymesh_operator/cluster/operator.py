@@ -11,7 +11,6 @@ import socket
 import sys
 import uuid
 from collections.abc import Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +21,7 @@ from waymesh_operator.cluster.worker.analytics import AnalyticsWatch
 from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
+from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import (
     OWNED,
@@ -43,7 +43,6 @@ from .watches import HEARTBEAT, Auditor, WatchGuard, register, settings
 log = logging.getLogger(__name__)
 BEAT_S = 20.0
 GUARD_S = 1.0
-THREADS = 16
 SWITCH_S = 0.0005
 """Thread switch interval. A management request acquires the interpreter lock several times; with Python's default of
 5 ms, it would wait 20 ms and more while watches deliver events."""
@@ -143,14 +142,13 @@ class Operator:
     def _world(self, inventory: Inventory, stack: contextlib.ExitStack) -> Environment:
         keys = KeyFolder()
         stack.callback(keys.close)
-        executor = ThreadPoolExecutor(THREADS, "live")
-        stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+        threads = stack.enter_context(Threads.running())
         return Environment(
             self._kube,
             inventory,
             EventRecorder(self._kube, lambda: datetime.now(UTC)),
             replace(self._options.settings, operator_namespace=self._cluster.namespace),
-            executor,
+            threads,
             keys,
             self._metrics,
             self._reach,

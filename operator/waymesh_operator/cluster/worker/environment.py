@@ -9,8 +9,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys,
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, References
+from .turns import Threads, Turns
 
 log = logging.getLogger(__name__)
 GROUPS = tuple(sorted({kind.group for kind in ROUTES}))
@@ -189,6 +189,7 @@ class Pace:
 
     `gather_s`: how long a change waits, so that several changes share one turn. `look_up_s`: interval
     between rounds of looking up what resources refer to. `apis_s`: maximum age of the list of route APIs.
+    `patience_s`: how long a turn waits for what routers report; later reports serve the next turn.
     """
 
     resync_s: float = 30.0
@@ -198,6 +199,7 @@ class Pace:
     gather_s: float = 0.1
     look_up_s: float = 1.0
     apis_s: float = 60.0
+    patience_s: float = 1.0
     jitter: float = 0.15
 
     @property
@@ -209,13 +211,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The environment of the workers. Blocking work (management requests, long computations) runs in `executor`."""
+    """The environment of the workers. Blocking work (management requests, long computations) runs in `threads`."""
 
     kube: KubeClient
     inventory: Inventory
     recorder: EventRecorder
     settings: OperatorSettings
-    executor: Executor
+    threads: Threads
     keys: KeyFolder
     metrics: Metrics = field(default_factory=Metrics)
     reach: Reach = field(default_factory=SecureReach)
@@ -226,7 +228,20 @@ class Environment:
     references: References = field(default_factory=References)
     service_accounts: ServiceAccounts = field(default_factory=ServiceAccounts)
     served: ServedApis = field(default_factory=ServedApis)
+    turns: Turns = field(default_factory=Turns)
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
-        """Run blocking work in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+        """Run a computation in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads.plans, work)
+
+    async def at_router(self, work: Callable[[], _T]) -> _T:
+        """Run requests to a router in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads.routers, work)
+
+    async def at_routers(self, works: Iterable[Callable[[], _T]]) -> list[_T | BaseException]:
+        """Run requests to several routers at the same time; returns their results or errors. Other turns go on."""
+        requests = [self.at_router(work) for work in works]
+        if not requests:
+            return []
+        async with self.turns.waiting():
+            return await asyncio.gather(*requests, return_exceptions=True)

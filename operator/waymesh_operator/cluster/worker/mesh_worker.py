@@ -34,7 +34,8 @@ from waymesh_operator.routers.observed import ObservedMesh, Trouble
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .observation import LiveMesh, Routers, Routes, UserSecrets, mesh_tls, read_claims, secret_data, troubles
+from .live_mesh import LiveMesh, Routers, secret_data
+from .observation import Routes, UserSecrets, mesh_tls, read_claims, troubles
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class MeshWorker:
         )
         writer = ObjectWriter(self._world.kube, self.mesh.namespace, resources.router.uid, self._store_response)
         steps = self._refusals.due(this_pass.actions)
-        result = await carry_out(steps, writer, self._routers.live, self._world.in_thread)
+        result = await carry_out(steps, writer, self._routers.live, self._world.at_routers)
         self._refusals.note(this_pass.actions, result)
         self._count(this_pass, result, body)
         await self._record_events(this_pass, result, body)

@@ -1,150 +1,23 @@
-"""What a worker observes of its mesh: routers over management connections, Secrets and claims, Events about pods, and
-routes, which are not watched."""
+"""What a worker observes besides routers: certificates, Secrets and claims, Events about pods, and routes, which are
+not watched."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import logging
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waymesh_client.channel import Tls
 from waymesh_operator.cluster.context import RouteApis
 from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
-from waymesh_operator.errors import KubeError, LiveError
+from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import CLAIM, EVENT, ROUTES, SECRET, SELECTOR, Kind
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.routers.live_router import LiveRouter, PodView, Reading, event_trouble, pod_view
-from waymesh_operator.routers.observed import (
-    ObservedMesh,
-    ObservedRouter,
-    RouterFacts,
-    RouterState,
-    Trouble,
-    VhostCounts,
-)
-from waymesh_operator.tls.certificates import Credential
+from waymesh_operator.routers.live_router import PodView, event_trouble
+from waymesh_operator.routers.observed import Trouble
 from waymesh_operator.tls.rollover import MeshTls, Phase, TlsRequest, TlsView, next_tls
 
 from .environment import Environment
 from .inventory import Key, Object, key_of
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class LiveMesh:
-    """The observed routers: the mesh, drainStatus of routers that answer, consumers by mobile address, and counts."""
-
-    mesh: ObservedMesh
-    draining: Mapping[str, str] = field(default_factory=dict)
-    consumers: Mapping[str, int] = field(default_factory=dict)
-    vhosts: VhostCounts = field(default_factory=VhostCounts)
-
-
-class Routers:
-    """Observes the router pods of a mesh and keeps a management connection to each."""
-
-    def __init__(self, mesh: Ref, world: Environment) -> None:
-        self._mesh = mesh
-        self._world = world
-        self._silent: set[str] = set()
-        self.pods: dict[str, PodView] = {}
-        self.live: dict[str, LiveRouter] = {}
-
-    async def observe(self, objects: Mapping[Key, Object], addresses: bool) -> LiveMesh:
-        """Read all reachable routers; with `addresses` also their numbers of consumers."""
-        views = (pod_view(body, self._mesh) for key, body in objects.items() if key[0] == "Pod")
-        self.pods = {view.id: view for view in views if view is not None}
-        await self._connect(objects)
-        answers = await asyncio.gather(*(self._ask(router, addresses) for router in self.live.values()))
-        readings = {name: reading for name, reading in zip(self.live, answers) if reading is not None}
-        consumers: Counter[str] = Counter()
-        vhosts = VhostCounts()
-        for reading in readings.values():
-            consumers.update(reading.consumers)
-            vhosts.add(reading.vhosts)
-        routers = {name: self._observed(pod, readings.get(name)) for name, pod in self.pods.items()}
-        draining = {name: reading.drain for name, reading in readings.items()}
-        return LiveMesh(ObservedMesh(routers), draining, consumers, vhosts)
-
-    async def tls_views(self, tls: MeshTls) -> dict[str, TlsView]:
-        """Return what each router presents in a handshake; an empty view for an unreachable one."""
-        views = {name: TlsView() for name in self.pods}
-        now = self._world.clock()
-
-        async def one(router: LiveRouter) -> None:
-            probe = None
-            if tls.probe is not None:
-                probe = self._world.keys.tls(tls.probe, tls.bundle, str(router.tls.server_name))
-            views[router.pod.id] = await self._world.in_thread(lambda: router.look_at_tls(probe, now))
-
-        await asyncio.gather(*(one(router) for router in self.live.values()))
-        return views
-
-    async def rest(self) -> None:
-        """Close all connections until they are needed again; keep the data that was read."""
-        await asyncio.gather(*(self._world.in_thread(router.close) for router in self.live.values()))
-
-    async def close(self) -> None:
-        """Close all connections permanently."""
-        gone, self.live = list(self.live.values()), {}
-        await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
-
-    async def _connect(self, objects: Mapping[Key, Object]) -> None:
-        """Keep one connection to each reachable router, and replace it when its pod or our certificate has changed."""
-        secret = objects.get(("Secret", self._mesh.namespace, f"{self._mesh.name}-operator-tls"))
-        wanted = {name: (pod, self._tls(name, secret)) for name, pod in self.pods.items() if pod.reachable}
-        stale = [name for name, live in self.live.items() if name not in wanted or not _serves(live, wanted[name])]
-        gone = [self.live.pop(name) for name in stale]
-        await asyncio.gather(*(self._world.in_thread(router.end) for router in gone))
-        for name, (pod, tls) in wanted.items():
-            if name in self.live:
-                self.live[name].pod = pod
-            elif tls is not None:
-                self.live[name] = LiveRouter(pod, tls, self._world.reach)
-        self.live = {name: self.live[name] for name in self.pods if name in self.live}
-
-    def _tls(self, name: str, secret: Object | None) -> Tls | None:
-        data = secret_data(secret) if secret else {}
-        if not all(data.get(part) for part in ("tls.crt", "tls.key", "ca.crt")):
-            return None
-        server_name = f"{name}.{self._mesh.name}-mesh.{self._mesh.namespace}.svc"
-        return self._world.keys.tls(Credential(data["tls.crt"], data["tls.key"]), data["ca.crt"], server_name)
-
-    async def _ask(self, router: LiveRouter, addresses: bool) -> Reading | None:
-        now = self._world.clock()
-        try:
-            reading = await self._world.in_thread(lambda: router.read(now, addresses))
-        except LiveError as error:
-            if router.pod.id not in self._silent:
-                log.info("%s does not answer: %s", router.pod.id, error, extra={"namespace": self._mesh.namespace})
-            self._silent.add(router.pod.id)
-            self._world.metrics.live_requests.labels("error").inc()
-            return None
-        self._silent.discard(router.pod.id)
-        self._world.metrics.live_requests.labels("done").inc()
-        return reading
-
-    def _observed(self, pod: PodView, reading: Reading | None) -> ObservedRouter:
-        state = RouterState.DRAINING if pod.leaving else RouterState.RUNNING if reading else RouterState.STARTING
-        live = self.live.get(pod.id)
-        facts = live.facts if live and reading else RouterFacts(ready=pod.ready)
-        entities = reading.entities if reading else ()
-        return ObservedRouter(pod.id, pod.ordinal, state, entities=entities, facts=facts)
-
-
-def secret_data(secret: Object) -> dict[str, bytes]:
-    """The data of a Secret, decoded."""
-    return {name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()}
-
-
-def _serves(live: LiveRouter, wanted: tuple[PodView, Tls | None]) -> bool:
-    pod, tls = wanted
-    return tls is not None and live.serves(pod, tls)
-
+from .live_mesh import Routers, secret_data
 
 Data = Mapping[str, bytes]
 

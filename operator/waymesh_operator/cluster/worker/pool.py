@@ -15,8 +15,6 @@ from .environment import Environment
 from .mesh_worker import MeshWorker
 
 log = logging.getLogger(__name__)
-AT_ONCE = 8
-"""Reconciles that run at the same time."""
 STUCK_S = 600.0
 """A reconcile that takes longer than this counts as stuck."""
 
@@ -41,7 +39,6 @@ class Pool:
         self._world = world
         self._make = make
         self._slots: dict[Ref, _Slot] = {}
-        self._turns = asyncio.Semaphore(AT_ONCE)
         self._started = False
 
     def wake(self, mesh: Ref) -> None:
@@ -90,7 +87,7 @@ class Pool:
                 async with asyncio.timeout(delay):
                     await slot.wanted.wait()
             await asyncio.sleep(self._world.pace.gather_s)
-            async with self._turns:
+            async with self._world.turns.one():
                 left = await self._turn(mesh, slot)
             if left is None and not slot.wanted.is_set():
                 del self._slots[mesh]
