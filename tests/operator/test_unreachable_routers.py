@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +14,10 @@ from typing import Any
 import pytest
 
 from tests.kit.waiting import DEADLINE_S
-from tests.operator.kit import NAMESPACE, Lab, resource, run
+from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_client.channel import Tls
+from waymesh_client.errors import ConnectionFailed
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.kube import SELECTOR
 from waymesh_operator.routers.management import LiveClient, SecureReach
@@ -103,5 +107,99 @@ def test_a_mesh_acts_at_once_beside_a_hundred_whose_routers_do_not_answer() -> N
             lab.add("Address", "orders", prefix="orders", distribution="balanced")
             await until(lambda: lab.live("mesh-0").names("router.config.address") != [])
         await pool.stop()
+
+    run(story)
+
+
+def row(lab: Lab, name: str) -> dict[str, Any]:
+    return next(dict(item) for item in lab.status()["routers"] if item["id"] == name)
+
+
+def on_node(lab: Lab, pod: str, node: str) -> None:
+    lab.kube.edit("Pod", NAMESPACE, pod, lambda body: body["spec"].update(nodeName=node))
+
+
+def mute(router: str, verb: str, what: str) -> None:
+    """Let mesh-1 not answer; the other routers see that it runs."""
+    if router == "mesh-1":
+        raise ConnectionFailed(router, 55672, "no answer")
+
+
+def test_one_unanswered_request_does_not_make_a_mesh_unready() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        on_node(lab, "mesh-1", "node-7")
+        lab.mesh.fail = mute
+        assert await lab.turn() == "busy"
+        assert lab.condition("Ready")[0] == "True"
+        assert (lab.condition("Converged")[0], row(lab, "mesh-1")["state"]) == ("True", "Running")
+        await lab.turn()
+        assert lab.condition("Ready") == ("False", "RouterNotAnswering")
+        assert lab.condition("Stalled")[0] == "False"
+        message = "the router on node node-7 has not answered the operator since 2026-01-01T"
+        assert row(lab, "mesh-1")["message"].startswith(message)
+        lab.mesh.fail = lambda router, verb, what: None
+        await lab.settle()
+        assert (lab.condition("Ready")[0], "reason" in row(lab, "mesh-1")) == ("True", False)
+
+    run(story)
+
+
+def test_a_router_that_does_not_answer_is_asked_less_and_less() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        lab.live("mesh-1").up = False
+        asked = []
+        lab.mesh.fail = lambda router, verb, what: asked.append(lab.seconds) if router == "mesh-1" else None
+        for _ in range(60):
+            await lab.turn()
+        between = [later - earlier for earlier, later in itertools.pairwise(asked)]
+        assert between == [2, 2, 4, 8, 16, 32]
+
+    run(story)
+
+
+def test_a_router_that_does_not_answer_once_is_not_removed_without_a_drain() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        lab.live("mesh-1").up = False
+        lab.router(1)
+        await lab.turn()
+        assert lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"]["replicas"] == 2
+        lab.live("mesh-1").up = True
+        await lab.turn()
+        assert lab.live("mesh-1").router["draining"]
+
+    run(story)
+
+
+def test_the_other_routers_of_a_mesh_are_changed_while_one_is_silent() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        released = threading.Event()
+        pace = dataclasses.replace(lab.world.pace, patience_s=0.01)
+        lab.worker = MeshWorker(MESH, dataclasses.replace(lab.world, pace=pace))
+
+        def silent(router: str, verb: str, what: str) -> None:
+            if router == "mesh-1":
+                released.wait(DEADLINE_S)
+
+        lab.mesh.fail = silent
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        try:
+            await lab.until(lambda: lab.live("mesh-0").names("router.config.address") != [])
+            assert lab.live("mesh-1").names("router.config.address") == []
+        finally:
+            released.set()
+        woken = asyncio.Event()
+        lab.inventory.changed = lambda mesh: woken.set()
+        async with asyncio.timeout(DEADLINE_S):
+            while not lab.live("mesh-1").names("router.config.address"):
+                await lab.turn()
+                await asyncio.sleep(0.01)
 
     run(story)

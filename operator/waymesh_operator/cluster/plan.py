@@ -278,10 +278,10 @@ def _lowest_to_drain(size: int, replicas: int, names: Mapping[int, str], observe
 
 
 def _stays_for_now(name: str, observed: ObservedState) -> bool:
-    """Return whether a surplus router still has to drain, or is draining."""
+    """Return whether a surplus router still has to drain, is draining, or may answer again soon."""
     router = observed.mesh.routers.get(name)
-    draining = observed.draining.get(name)
-    return _must_drain(name, router, observed) or draining == "draining"
+    silent = router is not None and router.state is RouterState.SILENT
+    return silent or _must_drain(name, router, observed) or observed.draining.get(name) == "draining"
 
 
 def _must_drain(name: str, router: ObservedRouter | None, observed: ObservedState) -> bool:

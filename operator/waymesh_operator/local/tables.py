@@ -31,6 +31,7 @@ STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}
 STATES = {
     RouterState.STARTING: "yellow",
     RouterState.RUNNING: "green",
+    RouterState.SILENT: "yellow",
     RouterState.EXITED: "red",
     RouterState.WAITING: "red",
     RouterState.DRAINING: "cyan",

@@ -116,7 +116,7 @@ def _moment(event: Mapping[str, Any]) -> str:
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One router's pod. `address` is empty until it has one; `trouble`: why it does not run; `waits`: the
-    kubelet has not started the router yet; `start_id` identifies one start of the router."""
+    kubelet has not started the router yet; `start_id` identifies one start of the router; `node` is its node's name."""
 
     id: str
     ordinal: int
@@ -128,6 +128,7 @@ class PodView:
     waits: bool = False
     trouble: Trouble = NO_TROUBLE
     start_id: str = ""
+    node: str = ""
 
     @property
     def reachable(self) -> bool:
@@ -155,6 +156,7 @@ def pod_view(pod: Mapping[str, Any], mesh: Ref) -> PodView | None:
         waits=not metadata.get("deletionTimestamp") and "waiting" in (router.get("state") or {}),
         trouble=NO_TROUBLE if metadata.get("deletionTimestamp") else pod_trouble(pod, router, ready),
         start_id=f"{metadata.get('uid', '')}/{router.get('restartCount', 0)}",
+        node=(pod.get("spec") or {}).get("nodeName") or "",
     )
 
 

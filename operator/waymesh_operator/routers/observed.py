@@ -18,12 +18,18 @@ class RouterState(enum.Enum):
     """Exists, does not answer management requests (yet)."""
     RUNNING = "running"
     """Answers; its entities are known."""
+    SILENT = "silent"
+    """Has not answered the last request. For a short time, what it reported last counts; it is not changed."""
     EXITED = "exited"
     """Ended unexpectedly, and may be restarted now."""
     WAITING = "waiting"
     """Ended unexpectedly, and must not be restarted yet."""
     DRAINING = "draining"
     """Received SIGTERM, and has not ended yet."""
+
+
+RUNS = frozenset({RouterState.RUNNING, RouterState.SILENT})
+"""States in which what a router reported counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from waymesh_operator.router_entities.names import (
 )
 from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
-from waymesh_operator.routers.observed import RouterState, VhostCounts
+from waymesh_operator.routers.observed import RUNS, VhostCounts
 
 from .conditions import Condition, MeshSnapshot, link_expiring, link_validity, rendered, timestamp
 
@@ -208,8 +208,10 @@ def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: Mesh
 def _lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
     """Return the row of a router that does not answer; None for one that does."""
     observed = seen.observed.mesh.routers.get(router.id)
-    if observed is None or observed.state is not RouterState.RUNNING:
-        return Row(router.id, LOST, "the router does not answer" if observed else "the router does not run")
+    if observed is None or observed.state not in RUNS:
+        trouble = seen.observed.troubles.get(router.id)
+        why = "the router does not answer" if observed else "the router does not run"
+        return Row(router.id, LOST, trouble.message or why if trouble else why)
     return None
 
 

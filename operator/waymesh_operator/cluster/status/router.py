@@ -11,7 +11,7 @@ from waymesh_operator.cluster.mesh import DesiredMesh
 from waymesh_operator.cluster.objects import ROUTER_LABEL
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.names import OWNED_PREFIX
-from waymesh_operator.routers.observed import ObservedRouter, RouterState, Trouble
+from waymesh_operator.routers.observed import RUNS, ObservedRouter, RouterState, Trouble
 from waymesh_operator.tls.certificates import expires
 
 from .conditions import Condition, MeshSnapshot, expiring, expiry_rows, rendered, timestamp
@@ -20,6 +20,7 @@ from .dependents import verdict_conditions
 _STATES = {
     RouterState.STARTING: "Starting",
     RouterState.RUNNING: "Running",
+    RouterState.SILENT: "Running",
     RouterState.EXITED: "Lost",
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
@@ -66,7 +67,7 @@ def _row(name: str, seen: MeshSnapshot) -> dict[str, Any]:
         return {"id": name, "state": "Lost", **why}
     draining = seen.observed.draining.get(name, "none") != "none"
     row: dict[str, Any] = {"id": name, "state": "Draining" if draining else _STATES[router.state], **why}
-    if router.state is RouterState.RUNNING:
+    if router.state in RUNS:
         row |= {"neighbors": sorted(router.facts.neighbours), "unsettled": router.facts.unsettled}
     if router.facts.certificate_not_after is not None:
         row["certificateNotAfter"] = timestamp(router.facts.certificate_not_after)
@@ -193,7 +194,7 @@ def _is_dependent(entity: str) -> bool:
 def _converged(seen: MeshSnapshot) -> Condition:
     """Return the condition: every desired router runs, is connected to its neighbours, and has a path to all others."""
     mesh = seen.desired.mesh
-    running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state is RouterState.RUNNING}
+    running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state in RUNS}
     lost = [router.id for router in mesh.routers if router.id not in running]
     if lost:
         return Condition("Converged", False, *_awaited(lost, seen, "RoutersMissing"))
@@ -287,7 +288,7 @@ STARTING, READY, NOT_READY = "Starting", "Ready", "NotReady"
 def phase(router: Router, seen: MeshSnapshot, conditions: Mapping[str, Condition], before: Mapping[str, Any]) -> str:
     """Return the phase. `before` is the former status: a growing mesh is Scaling until its new routers have joined."""
     live = seen.observed.mesh.routers
-    running = sum(one.state is RouterState.RUNNING for one in live.values())
+    running = sum(one.state in RUNS for one in live.values())
     converged = conditions["Converged"].holds is True
     if router.paused:
         return PAUSED
@@ -333,7 +334,7 @@ def merged_rows(*parts: Iterable[Row]) -> list[Row]:
 
 def _nodes(seen: MeshSnapshot) -> dict[str, str]:
     """Return the addresses of the running routers' nodes."""
-    running = (name for name, one in seen.observed.mesh.routers.items() if one.state is RouterState.RUNNING)
+    running = (name for name, one in seen.observed.mesh.routers.items() if one.state in RUNS)
     found = {name: node_of(seen.observed.objects.get(("Pod", name), {})) for name in running}
     return {name: host for name, host in found.items() if host}
 

@@ -12,13 +12,22 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from waymesh_client.channel import Tls
+from waymesh_operator.cluster.status.conditions import timestamp
 from waymesh_operator.errors import LiveError
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.live_router import LiveRouter, PodView, Reading, pod_view
-from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState, VhostCounts
+from waymesh_operator.routers.observed import (
+    ObservedMesh,
+    ObservedRouter,
+    RouterFacts,
+    RouterState,
+    Trouble,
+    VhostCounts,
+)
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import MeshTls, TlsView
 
@@ -28,6 +37,8 @@ from .inventory import Key, Object
 log = logging.getLogger(__name__)
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
 """Seconds after which a router that did not answer is asked again; they double with each failure."""
+FAILURES, SILENCE_S = 2, 15.0
+"""After so many failed requests, or seconds without an answer, what a router reported last does not count any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,8 @@ class LiveMesh:
     draining: Mapping[str, str] = field(default_factory=dict)
     consumers: Mapping[str, int] = field(default_factory=dict)
     vhosts: VhostCounts = field(default_factory=VhostCounts)
+    # Routers that do not answer although they should.
+    silent: Mapping[str, Trouble] = field(default_factory=dict)
 
 
 class Contact:
@@ -51,11 +64,22 @@ class Contact:
         self._late = False
         self._failures = 0
         self._retry_at = float("-inf")
+        self._unanswered: tuple[float, datetime] | None = None
+        self.reported: Reading | None = None
+        """The last state that the router reported."""
 
     @property
     def answers(self) -> bool:
         """Whether the router answered the last request."""
         return not self._failures and not self._late
+
+    @property
+    def silent_since(self) -> datetime | None:
+        """The time of the first request without an answer, if a short interruption does not explain it any more."""
+        if self._unanswered is None:
+            return None
+        at, since = self._unanswered
+        return since if self._failures >= FAILURES or self._world.clock() - at >= SILENCE_S else None
 
     def see(self, pod: PodView) -> None:
         """Note the present state of the pod. A pod that has changed may answer now."""
@@ -67,6 +91,8 @@ class Contact:
         """Request the state, if it is time; returns the new request."""
         if self._request is not None or self._world.clock() < self._retry_at:
             return None
+        if self._unanswered is None:
+            self._unanswered = self._world.clock(), self._world.now()
         self._request = asyncio.create_task(self._read(addresses), name=f"router {self.router.pod.id}")
         return self._request
 
@@ -97,7 +123,7 @@ class Contact:
         except LiveError as error:
             self._failed(error)
             return None
-        self._failures = 0
+        self._failures, self._unanswered, self.reported = 0, None, reading
         self._world.metrics.live_requests.labels("done").inc()
         if self._late:
             self._wake()
@@ -134,16 +160,16 @@ class Routers:
         await self._connect(objects)
         requests = [contact.ask(addresses) for contact in self._contacts.values()]
         await self._wait(request for request in requests if request is not None)
-        taken = {name: contact.take() for name, contact in self._contacts.items()}
-        readings = {name: reading for name, reading in taken.items() if reading is not None}
+        fresh = {name: reading for name, it in self._contacts.items() if (reading := it.take()) is not None}
+        known = {name: it.reported for name, it in self._contacts.items() if it.reported and it.silent_since is None}
         consumers: Counter[str] = Counter()
         vhosts = VhostCounts()
-        for reading in readings.values():
+        for reading in known.values():
             consumers.update(reading.consumers)
             vhosts.add(reading.vhosts)
-        routers = {name: self._observed(pod, readings.get(name)) for name, pod in self.pods.items()}
-        draining = {name: reading.drain for name, reading in readings.items()}
-        return LiveMesh(ObservedMesh(routers), draining, consumers, vhosts)
+        routers = {name: self._observed(pod, name in fresh, known.get(name)) for name, pod in self.pods.items()}
+        draining = {name: reading.drain for name, reading in known.items()}
+        return LiveMesh(ObservedMesh(routers), draining, consumers, vhosts, self._silent())
 
     async def tls_views(self, tls: MeshTls) -> dict[str, TlsView]:
         """Return what each router presents in a handshake; an empty view for one that does not answer."""
@@ -212,12 +238,22 @@ class Routers:
         server_name = f"{name}.{self._mesh.name}-mesh.{self._mesh.namespace}.svc"
         return self._world.keys.tls(Credential(data["tls.crt"], data["tls.key"]), data["ca.crt"], server_name)
 
-    def _observed(self, pod: PodView, reading: Reading | None) -> ObservedRouter:
-        state = RouterState.DRAINING if pod.leaving else RouterState.RUNNING if reading else RouterState.STARTING
-        contact = self._contacts.get(pod.id)
-        facts = contact.router.facts if contact and reading else RouterFacts(ready=pod.ready)
+    def _observed(self, pod: PodView, fresh: bool, reading: Reading | None) -> ObservedRouter:
+        state = RouterState.RUNNING if fresh else RouterState.SILENT if reading else RouterState.STARTING
+        state = RouterState.DRAINING if pod.leaving else state
+        facts = self._contacts[pod.id].router.facts if reading else RouterFacts(ready=pod.ready)
         entities = reading.entities if reading else ()
         return ObservedRouter(pod.id, pod.ordinal, state, entities=entities, facts=facts)
+
+    def _silent(self) -> dict[str, Trouble]:
+        """Return the trouble of each router that does not answer although it did, or although its pod is ready."""
+        found = {}
+        for name, contact in self._contacts.items():
+            pod, since = contact.router.pod, contact.silent_since
+            if since is not None and (contact.reported is not None or pod.ready):
+                text = f"the router on node {pod.node or '?'} has not answered the operator since {timestamp(since)}"
+                found[name] = Trouble("RouterNotAnswering", text, lasting=False)
+        return found
 
 
 def secret_data(secret: Object) -> dict[str, bytes]:

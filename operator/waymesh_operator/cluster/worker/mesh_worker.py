@@ -30,7 +30,7 @@ from waymesh_operator.router_entities.credentials import USERS_FILE
 from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.routers.live_router import pod_view
-from waymesh_operator.routers.observed import ObservedMesh, Trouble
+from waymesh_operator.routers.observed import ObservedMesh, RouterState, Trouble
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
@@ -314,7 +314,7 @@ def _planned(
     owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
     was_converged = _holds(body.get("status") or {}, "Converged")
     fresh = delivered.fresh(desired, live.mesh, observation.start_ids, was_converged)
-    observed = ObservedState(owned, live.mesh, live.draining, observation.troubles, fresh)
+    observed = ObservedState(owned, live.mesh, live.draining, {**live.silent, **observation.troubles}, fresh)
     actions, found = plan(desired, observed), drift(desired, observed)
     if desired.objects:
         delivered.note(desired, live.mesh, observation.start_ids, actions, found, observation.refused)
@@ -382,8 +382,10 @@ def _settled(status: Mapping[str, Any]) -> bool:
 
 
 def _is_moving(mesh: ObservedMesh) -> bool:
-    """Return whether a connection or link to a broker or another mesh is changing state, which watches do not
-    report."""
+    """Return whether a router does not answer, or a connection or link to a broker or another mesh is changing state,
+    which watches do not report."""
+    if any(router.state is RouterState.SILENT for router in mesh.routers.values()):
+        return True
     entities = (entity for router in mesh.routers.values() for entity in router.entities)
     return any(
         entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")
