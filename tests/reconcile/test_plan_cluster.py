@@ -379,8 +379,18 @@ def test_an_entity_that_routers_refuse_stops_nothing_else() -> None:
     assert "k8s/ns/Address/a" in model.entities("mesh-3")
 
 
-def test_a_paused_or_stalled_mesh_is_left_alone() -> None:
+def test_a_paused_mesh_is_left_alone() -> None:
     model = running()
     assert plan(model.desire(mesh(1, paused=True)), model.observed) == ()
-    assert plan(model.desire(mesh(1), tls=None), model.observed) == ()
-    assert model.desire(mesh(1), tls=None).objects == ()
+
+
+def test_without_certificates_everything_else_goes_on() -> None:
+    model = running()
+    steps = plan(model.desire(mesh(3, addresses=(address("new"),)), tls=None), model.observed)
+    assert {step.entity.name for step in steps if isinstance(step, CreateEntity)} == {"k8s/ns/Address/new"}
+    assert "update ConfigMap mesh-seed" in [step.describe() for step in steps]
+    unborn = ModelCluster()
+    steps = plan(unborn.desire(mesh(3), tls=None), unborn.observed)
+    applied = {step.manifest["kind"] for step in steps if isinstance(step, ApplyObject)}
+    assert "Service" in applied
+    assert "StatefulSet" not in applied

@@ -67,6 +67,19 @@ from .stateful_set import image_of, stateful_set
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacles:
+    """Why a part of the mesh cannot be as desired until somebody acts; all other parts go on."""
+
+    # Without certificates, routers are not started; those that run keep theirs.
+    certificates: str = ""
+    # Without a configuration to boot with, the seed stays as it is and no router is added.
+    configuration: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, (self.certificates, self.configuration)))
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredState:
     """The desired state of one Router, in a cluster or in local mode."""
 
@@ -78,8 +91,7 @@ class DesiredState:
     verdicts: Mapping[tuple[str, Ref], Verdict]
     uid: str = ""
     size: int = 0
-    # Why reconciling is impossible; if set, no action is taken.
-    stalled: str = ""
+    obstacles: Obstacles = Obstacles()
     # Which listeners cannot be exposed as requested; everything else is done.
     unexposed: str = ""
     # Changes that wait for a restart, which only a person can request.
@@ -107,30 +119,36 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         _desired_router(router, ordinal, found, shared, context, _failover_listeners(router, ordinal, tokens, context))
         for ordinal in range(count)
     )
-    config_map, stalled = _seeds(router, routers, shared)
-    if router.tls.issuer == "CertManager" and not context.cert_manager:
-        stalled = "tls.issuer is CertManager, but the cert-manager API is not installed in this cluster"
-    elif router.tls.issuer == "Internal" and context.tls is None:
-        stalled = "the certificates of the mesh do not exist yet"
-    verdicts["Router", router.ref] = _verdict(router, context, stalled)
+    config_map, unusable = _seeds(router, routers, shared)
+    obstacles = Obstacles(_without_certificates(router, context), unusable)
+    verdicts["Router", router.ref] = _verdict(router, context, str(obstacles))
     repair = router.drift == "Repair"
     mesh = DesiredMesh(
         router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused, router.balance
     )
-    objects = () if stalled else (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
+    objects = (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
     return DesiredState(
         mesh,
         objects,
         verdicts,
         uid=router.uid,
         size=router.size,
-        stalled=stalled,
+        obstacles=obstacles,
         unexposed=missing_api(router, context.routes),
         restart_pending=_restart_pending(router, context),
         placements=found.placements(router),
         containers=found.containers,
         held=tuple(_held(verdicts)),
     )
+
+
+def _without_certificates(router: Router, context: ClusterContext) -> str:
+    """Return why nobody issues certificates; empty if somebody does."""
+    if router.tls.issuer == "CertManager" and not context.cert_manager:
+        return "tls.issuer is CertManager, but the cert-manager API is not installed in this cluster"
+    if router.tls.issuer == "Internal" and context.tls is None:
+        return "the certificates of the mesh do not exist yet"
+    return ""
 
 
 def _verdict(router: Router, context: ClusterContext, stalled: str) -> Verdict:
@@ -247,7 +265,7 @@ def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) 
     found: list[Manifest] = []
     if context.tls is not None:
         found += tls_secrets(router, context.tls)
-    else:
+    elif context.cert_manager:
         found += cert_manager_objects(router, context.settings.cluster_domain)
     found.append(credentials_secret(router, _credentials(resources, context, verdicts)))
     services = (mesh_service(router), client_service(router), metrics_service(router))

@@ -89,15 +89,16 @@ class Drift:
 def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
     """Return the actions, in order, that turn `observed` into `desired`, as far as they are possible now.
 
-    Empty if there is nothing to do or only to wait, and if the mesh is paused or stalled.
+    Empty if there is nothing to do or only to wait, and if the mesh is paused.
     """
-    if desired.mesh.paused or desired.stalled:
+    if desired.mesh.paused:
         return ()
     *others, seed_map, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None, None]
     given = _given(*others)
     removed = list(_removed(desired, observed))
     closing = [step for step in removed if is_exposure(observed.objects[step.kind, step.name])]
-    seeds: list[ApplyObject | WriteSeed] = [*_given(seed_map), *_changed_seeds(desired, observed)]
+    writable = _given(seed_map) if not desired.obstacles.configuration else []
+    seeds: list[ApplyObject | WriteSeed] = [*writable, *_changed_seeds(desired, observed)]
     # A router with the seed that it should have has received the configuration: a difference now is drift, except on
     # routers that booted with an older seed.
     every = desired.mesh.repair or seed_map is not None
@@ -109,7 +110,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
         *seeds,
         *(step for step in given if opens(step.manifest)),
         *_returning(desired, observed),
-        *_given(workload),
+        *(_given(workload) if _may_start(desired, observed) else []),
         *_starting(desired, observed),
         *_leaving(desired, observed),
         *(step for step in removed if step not in closing),
@@ -122,9 +123,15 @@ def _given(*actions: ApplyObject | None) -> list[ApplyObject]:
     return [action for action in actions if action is not None]
 
 
+def _may_start(desired: DesiredState, observed: ObservedState) -> bool:
+    """Return whether pods of the desired StatefulSet would find their certificates and their seeds."""
+    certificates = not desired.obstacles.certificates or _live(observed, desired.objects[-1]) is not None
+    return certificates and not desired.obstacles.configuration
+
+
 def drift(desired: DesiredState, observed: ObservedState) -> Drift:
     """Return entities that differ although the routers received them, and entities that no resource requested."""
-    if desired.mesh.paused or desired.stalled:
+    if desired.mesh.paused:
         return Drift()
     seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
     found: set[tuple[str, tuple[str, str]]] = set()

@@ -14,9 +14,11 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from waymesh_amqp.users import make_line
+from waymesh_operator.cluster.actions import ApplyObject
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import Manifest, needs_apply
+from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.resources.crds import rule_findings
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
@@ -198,7 +200,7 @@ def many(size: int, topology: str, placement: str) -> DesiredState:
 @pytest.mark.parametrize(("topology", "placement"), [("Full", "All"), ("Chordal", "All"), ("Auto", "One")])
 def test_two_thousand_resources_on_sixty_four_routers_fit_one_config_map(topology: str, placement: str) -> None:
     desired = many(64, topology, placement)
-    assert desired.stalled == ""
+    assert str(desired.obstacles) == ""
     config_map = next(o for o in desired.objects if o["kind"] == "ConfigMap")
     assert len(json.dumps(config_map)) < 1 << 20
 
@@ -208,8 +210,10 @@ def test_a_configuration_that_is_too_large_is_said_and_not_handed_out() -> None:
     broker = replace(BROKER, placement="One")
     links = tuple(AutoLink(Ref("ns", n), MESH, n * 10, "in", broker=broker.ref) for n in names)
     desired = desire(brokers=(broker,), autolinks=links)
-    assert "more than one ConfigMap can hold" in desired.stalled
-    assert desired.objects == ()
+    assert "more than one ConfigMap can hold" in desired.obstacles.configuration
+    applied = {step.manifest["kind"] for step in plan(desired, ObservedState()) if isinstance(step, ApplyObject)}
+    assert "Secret" in applied
+    assert not applied & {"ConfigMap", "StatefulSet"}
 
 
 def test_the_same_resources_give_the_same_octets_in_whatever_order_they_come() -> None:
@@ -327,7 +331,7 @@ def test_cert_manager_issues_or_the_router_says_that_it_is_not_there() -> None:
     given = replace(router, tls=RouterTls("CertManager", issuer_ref=("corp", "ClusterIssuer", "cert-manager.io")))
     assert not [name for name in objects(given, context) if name.startswith("Issuer")]
     desired = desire(router, replace(context, cert_manager=False))
-    assert "the cert-manager API is not installed" in desired.stalled
+    assert "the cert-manager API is not installed" in desired.obstacles.certificates
     assert desired.verdicts["Router", MESH].reason == "Stalled"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,14 @@ ALL = Resources(ROUTER, (ADDRESS,), (BROKER,), (LINK,), (ROUTE,))
 GOOD = {"connectionStatus": "SUCCESS", "operStatus": "active", "linkCount": 2}
 
 
+def written() -> dict[tuple[str, str], dict[str, Any]]:
+    """The Secrets of the mesh as the API server has them."""
+    return {
+        ("Secret", name): {"data": {part: base64.b64encode(value).decode() for part, value in data.items()}}
+        for name, data in TLS.secrets("mesh").items()
+    }
+
+
 def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields: Any) -> MeshSnapshot:
     """A mesh in which all is as it should be; `live` changes what the entities say, by router and entity name."""
     desired = desired_cluster(resources, context)
@@ -59,7 +68,7 @@ def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields
         observed[router.id] = ObservedRouter(router.id, router.ordinal, state, entities=tuple(entities), facts=facts)
     for name, change in fields.pop("facts", {}).items():
         observed[name] = replace(observed[name], facts=replace(observed[name].facts, **change))
-    cluster = ObservedState(fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
+    cluster = ObservedState(written() | fields.pop("objects", {}), ObservedMesh(observed), fields.pop("draining", {}))
     return MeshSnapshot(desired, cluster, **{"now": NOW, "tls": context.tls, **fields})
 
 
@@ -330,7 +339,9 @@ def test_stalled_and_paused() -> None:
     assert conditions(status)["Stalled"][0] == "True"
     assert conditions(status)["Accepted"][:2] == ("False", "Stalled")
     assert conditions(status)["Ready"][1] == "Stalled"
-    assert conditions(autolink_status(LINK, stalled, {}, NOW))["Ready"][1] == "RouterStalled"
+    assert conditions(autolink_status(LINK, stalled, {}, NOW))["Ready"][0] == "True", "the routers run"
+    unborn = replace(stalled, observed=ObservedState())
+    assert conditions(autolink_status(LINK, unborn, {}, NOW))["Ready"][1] == "RouterStalled"
     paused = replace(ROUTER, paused=True)
     assert conditions(router_status(paused, seen(replace(ALL, router=paused)), {}))["Paused"][0] == "True"
 

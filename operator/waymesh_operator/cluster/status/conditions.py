@@ -3,6 +3,7 @@ revocation lists from users' Secrets (rows, conditions, metrics)."""
 
 from __future__ import annotations
 
+import base64
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -167,11 +168,12 @@ _Reader = Callable[[bytes], Validity | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
-    """A certificate or list of a listener that expires."""
+class End:
+    """A certificate or list that expires."""
 
+    # The name of a listener; empty for those of the mesh.
     listener: str
-    # Field of the row.
+    # Field of a listener's row.
     field: str
     what: str
     secret: str
@@ -188,11 +190,10 @@ def expiry_rows(router: Router, seen: MeshSnapshot) -> list[dict[str, Any]]:
 
 def expiring(router: Router, seen: MeshSnapshot) -> Condition:
     """Return the condition: whether one of them expires soon or has expired."""
-    found = sorted(
-        (one for one in _ends(router, seen) if one.validity.soon(seen.now)), key=lambda one: one.validity.end
-    )
+    ends = (*mesh_ends(router, seen), *_ends(router, seen))
+    found = sorted((one for one in ends if one.validity.soon(seen.now)), key=lambda one: one.validity.end)
     if not found:
-        return Condition(EXPIRING, False, "NotExpiring", "no certificate that a listener names ends soon")
+        return Condition(EXPIRING, False, "NotExpiring", "no certificate of the mesh or of a listener ends soon")
     texts = [_text(one, seen.now) for one in found[:SHOWN]]
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     ended = found[0].validity.end <= seen.now
@@ -225,17 +226,32 @@ def ends_in_seconds(status: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     }
 
 
-def _text(one: _End, now: datetime) -> str:
+def _text(one: End, now: datetime) -> str:
     verb = "ended" if one.validity.end <= now else "ends"
-    return f"listener {one.listener}: {one.what} in Secret {one.secret} {verb} at {timestamp(one.validity.end)}"
+    whose = f"listener {one.listener}" if one.listener else "mesh"
+    return f"{whose}: {one.what} in Secret {one.secret} {verb} at {timestamp(one.validity.end)}"
 
 
-def _ends(router: Router, seen: MeshSnapshot) -> Iterable[_End]:
+AUTHORITY, LEAF = "the authority", "the certificate of the routers"
+_OWN = (("-ca", AUTHORITY), ("-tls", LEAF), ("-operator-tls", "the certificate of the operator"))
+
+
+def mesh_ends(router: Router, seen: MeshSnapshot) -> Iterable[End]:
+    """Return when the certificates of the mesh expire that its Secrets hold now."""
+    for suffix, what in _OWN:
+        secret = seen.observed.objects.get(("Secret", router.ref.name + suffix)) or {}
+        text = (secret.get("data") or {}).get("tls.crt", "")
+        validity = of_certificates(base64.b64decode(text))
+        if validity is not None:
+            yield End("", "", what, router.ref.name + suffix, validity)
+
+
+def _ends(router: Router, seen: MeshSnapshot) -> Iterable[End]:
     for listener in router.listeners:
         for name, what, secret, key, read in _parts(listener):
             validity = read((seen.secrets.get(secret) or {}).get(key, b""))
             if validity is not None:
-                yield _End(listener.name, name, what, secret, validity)
+                yield End(listener.name, name, what, secret, validity)
 
 
 def _parts(listener: Listener) -> Iterable[tuple[str, str, str, str, _Reader]]:

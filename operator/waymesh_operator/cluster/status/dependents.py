@@ -287,8 +287,8 @@ def _conditions(case: _Case) -> list[Condition]:
     verdict = case.seen.verdict(case.kind, case.resource.ref)
     if not verdict.good:
         return [*verdict_conditions(verdict), *_not_done(verdict)]
-    stalled = case.seen.desired.stalled
-    if stalled:
+    stalled = str(case.seen.desired.obstacles)
+    if stalled and not case.seen.observed.mesh.routers:
         router = Verdict(accepted=False, reason="RouterStalled", message=stalled)
         return [*verdict_conditions(verdict), *_not_done(router)]
     return [*verdict_conditions(verdict), _programmed(case.rows), _ready(case)]

@@ -12,9 +12,19 @@ from waymesh_operator.cluster.objects import ROUTER_LABEL
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.names import OWNED_PREFIX
 from waymesh_operator.routers.observed import RUNS, ObservedRouter, RouterState, Trouble
-from waymesh_operator.tls.certificates import expires
 
-from .conditions import Condition, MeshSnapshot, expiring, expiry_rows, rendered, timestamp
+from .conditions import (
+    AUTHORITY,
+    EXPIRING,
+    LEAF,
+    Condition,
+    MeshSnapshot,
+    expiring,
+    expiry_rows,
+    mesh_ends,
+    rendered,
+    timestamp,
+)
 from .dependents import verdict_conditions
 
 _STATES = {
@@ -50,7 +60,7 @@ def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any])
         "conditions": rendered(conditions, before, router.generation, seen.now),
     }
     rows = merged_rows(expiry_rows(router, seen), exposure_rows(router, seen))
-    return status | ({"tls": _tls(seen)} if seen.tls else {}) | ({"listeners": rows} if rows else {})
+    return status | ({"tls": _tls(router, seen)} if seen.tls else {}) | ({"listeners": rows} if rows else {})
 
 
 def _names(seen: MeshSnapshot) -> list[str]:
@@ -86,16 +96,13 @@ def _drift(seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
     return fields | ({"lastRepaired": last} if last else {})
 
 
-def _tls(seen: MeshSnapshot) -> dict[str, Any]:
+def _tls(router: Router, seen: MeshSnapshot) -> dict[str, Any]:
+    """Return phase and dates of the certificates that exist, not of those that are to be written."""
     assert seen.tls is not None
-    status = {
-        "phase": seen.tls.phase.name.capitalize(),
-        "authority": seen.tls.generation,
-        "authorityNotAfter": timestamp(expires(seen.tls.authority.certificate)),
-    }
-    if seen.tls.leaf.certificate:
-        status["certificateNotAfter"] = timestamp(expires(seen.tls.leaf.certificate))
-    return status | ({"message": seen.tls.message} if seen.tls.message else {})
+    status = {"phase": seen.tls.phase.name.capitalize(), "authority": seen.tls.generation}
+    names = {AUTHORITY: "authorityNotAfter", LEAF: "certificateNotAfter"}
+    ends = {names[end.what]: timestamp(end.validity.end) for end in mesh_ends(router, seen) if end.what in names}
+    return status | ends | ({"message": seen.tls.message} if seen.tls.message else {})
 
 
 def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
@@ -126,8 +133,8 @@ def _stalled(seen: MeshSnapshot) -> Condition:
 
 def _obstacle(seen: MeshSnapshot) -> tuple[str, str] | None:
     """Return reason and message if the operator cannot create all objects until somebody acts."""
-    if seen.desired.stalled:
-        return "Stalled", seen.desired.stalled
+    if stalled := str(seen.desired.obstacles):
+        return "Stalled", stalled
     if seen.foreign:
         return "Conflicted", _conflict(seen)
     if seen.desired.unexposed:
@@ -169,6 +176,9 @@ def _programmed(seen: MeshSnapshot) -> Condition:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:
         return _refused(seen)
+    if seen.desired.mesh.paused and seen.pending:
+        message = f"{len(seen.pending)} steps wait while spec.paused is set, first: {seen.pending[0].describe()}"
+        return Condition("Programmed", False, "Paused", message)
     if seen.pending:
         message = f"{len(seen.pending)} steps, next: {seen.pending[0].describe()}"
         return Condition("Programmed", False, "Pending", message)
@@ -271,6 +281,8 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
         return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
+    if any(end.validity.end <= seen.now for end in mesh_ends(router, seen)):
+        return Condition("Ready", False, others[EXPIRING].reason, others[EXPIRING].message)
     if not router.size:
         return Condition("Ready", True, "ScaledToZero", "spec.size is 0")
     return Condition("Ready", True, "Ready", f"{router.size} of {router.size} routers accept clients")

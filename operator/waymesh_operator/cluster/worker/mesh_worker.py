@@ -10,32 +10,31 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.cluster.actions import Action, ApplyObject, Scale
-from waymesh_operator.cluster.apply import DeliveredSeeds, ObjectWriter, RefusalKey, Refusals, Result, carry_out
+from waymesh_operator.cluster.actions import Action, Scale
+from waymesh_operator.cluster.apply import DeliveredSeeds, ObjectWriter, Refusals, Result, carry_out
 from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.exposure import exposed_addresses
-from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, RESTARTED_ANNOTATION
-from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
+from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION
 from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
+from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.router_entities.credentials import USERS_FILE
 from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.routers.live_router import pod_view
-from waymesh_operator.routers.observed import ObservedMesh, RouterState, Trouble
+from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
-from .live_mesh import LiveMesh, Routers, secret_data
+from .live_mesh import Routers, secret_data
 from .observation import Routes, UserSecrets, mesh_tls, read_claims, troubles
+from .reconcile_pass import Observation, ReconcilePass, growth, holds, planned, repairs
 from .status_writer import Statuses
 
 log = logging.getLogger(__name__)
@@ -45,30 +44,6 @@ ISSUED_ANNOTATION = "cert-manager.io/certificate-name"
 """Annotation of Secrets that cert-manager writes."""
 _RESOURCES = frozenset(kind.kind for kind in RESOURCES)
 _WATCHED = _RESOURCES | {kind.kind for kind in OWNED}
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcilePass:
-    """One pass of observing and planning."""
-
-    context: ClusterContext
-    live: LiveMesh
-    desired: DesiredState
-    observed: ObservedState
-    actions: tuple[Action, ...]
-    drift: Drift
-    # Secrets whose desired contents have changed since the last pass.
-    changed_secrets: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The routers of the mesh, why some do not run, the current start of each, and the entities that they refused."""
-
-    live: LiveMesh
-    troubles: Mapping[str, Trouble]
-    start_ids: Mapping[str, str]
-    refused: Mapping[RefusalKey, str]
 
 
 class MeshWorker:
@@ -134,7 +109,7 @@ class MeshWorker:
         self._measure(this_pass, status)
         if result.errors:
             raise WaymeshError("; ".join(result.errors))
-        settled = bool(this_pass.desired.stalled) or _settled(status)
+        settled = _settled(status) or (bool(str(this_pass.desired.obstacles)) and not holds(status, "Draining"))
         busy = busy or not settled or self._refusals.soon or _is_moving(this_pass.observed.mesh)
         return "busy" if busy else "done"
 
@@ -179,7 +154,7 @@ class MeshWorker:
             live, troubles_, {name: pod.start_id for name, pod in pods.items()}, self._refusals.reasons
         )
         return await self._world.in_thread(
-            functools.partial(_planned, resources, context, objects, observation, self._delivered)
+            functools.partial(planned, resources, context, objects, observation, self._delivered)
         )
 
     def _seen(self, this_pass: ReconcilePass, result: Result, resources: Resources) -> MeshSnapshot:
@@ -190,7 +165,7 @@ class MeshWorker:
             refused=self._refusals.reasons,
             errors=tuple(result.errors),
             foreign=tuple(result.foreign),
-            pending=tuple(action for action in this_pass.actions if action not in result.taken),
+            pending=(*this_pass.withheld, *(action for action in this_pass.actions if action not in result.taken)),
             consumers=consumers_by_address(resources.addresses, this_pass.live.consumers),
             vhosts=this_pass.live.vhosts,
             drift=this_pass.drift,
@@ -261,7 +236,7 @@ class MeshWorker:
             self._world.metrics.actions.labels(type(outcome.action).__name__, "refused").inc()
         if self._repaired is None:
             self._repaired = int(((body.get("status") or {}).get("drift") or {}).get("repaired") or 0)
-        count = sum(_repairs(action, this_pass, body) for action in result.taken)
+        count = sum(repairs(action, this_pass, body) for action in result.taken)
         if count:
             self._repaired += count
             self._world.metrics.repairs.labels(self.mesh.namespace, self.mesh.name).inc(count)
@@ -270,13 +245,13 @@ class MeshWorker:
         """Record Events of a pass."""
         record = self._world.recorder.record
         for action in result.taken:
-            if _repairs(action, this_pass, body):
+            if repairs(action, this_pass, body):
                 await record(body, NORMAL, "Repaired", f"repaired drift: {action.describe()}")
             elif isinstance(action, DrainRouter):
                 await record(body, NORMAL, "Draining", action.describe())
             elif isinstance(action, Scale):
                 await self._record_scaling(action, this_pass, body)
-            elif grown := _growth(action, this_pass):
+            elif grown := growth(action, this_pass):
                 await record(body, NORMAL, "Scaled", grown)
         for error in result.errors:
             await record(body, WARNING, "StepFailed", error)
@@ -294,56 +269,10 @@ class MeshWorker:
     def _measure(self, this_pass: ReconcilePass, status: Mapping[str, Any]) -> None:
         metrics, labels = self._world.metrics, (self.mesh.namespace, self.mesh.name)
         metrics.drift.labels(*labels).set(this_pass.drift.current)
-        metrics.converged.labels(*labels).set(_holds(status, "Converged"))
+        metrics.converged.labels(*labels).set(holds(status, "Converged"))
         metrics.routers.labels(*labels).set(len(this_pass.observed.draining))
-        metrics.expiring.labels(*labels).set(_holds(status, EXPIRING))
+        metrics.expiring.labels(*labels).set(holds(status, EXPIRING))
         metrics.listeners_end(*labels, ends_in_seconds(status))
-
-
-def _planned(
-    resources: Resources,
-    context: ClusterContext,
-    objects: Mapping[Key, Object],
-    observation: Observation,
-    delivered: DeliveredSeeds,
-) -> ReconcilePass:
-    """The pure part of a pass, run in a thread. Updates `delivered`."""
-    live = observation.live
-    body = objects["Router", resources.router.ref.namespace, resources.router.ref.name]
-    desired = desired_cluster(resources, context)
-    owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
-    was_converged = _holds(body.get("status") or {}, "Converged")
-    fresh = delivered.fresh(desired, live.mesh, observation.start_ids, was_converged)
-    observed = ObservedState(owned, live.mesh, live.draining, {**live.silent, **observation.troubles}, fresh)
-    actions, found = plan(desired, observed), drift(desired, observed)
-    if desired.objects:
-        delivered.note(desired, live.mesh, observation.start_ids, actions, found, observation.refused)
-    return ReconcilePass(context, live, desired, observed, actions, found)
-
-
-def _repairs(action: Action, this_pass: ReconcilePass, router: Object) -> bool:
-    """Whether an action repairs drift. `router` is the Router before the reconcile."""
-    if isinstance(action, EntityAction):
-        return this_pass.drift.current > 0 and action.router_id in this_pass.drift.routers
-    if not isinstance(action, ApplyObject):
-        return False
-    metadata = action.manifest["metadata"]
-    if action.manifest["kind"] == "Secret" and metadata["name"] in this_pass.changed_secrets:
-        return False
-    live = this_pass.observed.objects.get((action.manifest["kind"], metadata["name"]))
-    wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
-    if live is None:
-        status = router.get("status") or {}
-        return _holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
-    return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
-
-
-def _growth(action: Action, this_pass: ReconcilePass) -> str:
-    """Return the text of the Event for an action that scales the mesh up; empty for others."""
-    if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
-        return ""
-    former, size = this_pass.context.size_now or 0, int(action.manifest["spec"]["replicas"])
-    return f"scale {action.manifest['metadata']['name']} from {former} to {size} routers" if size > former else ""
 
 
 def _is_left_over(objects: Mapping[Key, Object]) -> bool:
@@ -377,8 +306,8 @@ def _image(pod: Object) -> str:
 def _settled(status: Mapping[str, Any]) -> bool:
     """Return whether nothing is in progress that watches do not report, so that the next reconcile can wait."""
     rolling = (status.get("tls") or {}).get("phase", "Stable") != "Stable"
-    moving = rolling or _holds(status, "Draining") or not _holds(status, "Converged")
-    return _holds(status, "Paused") or not moving
+    moving = rolling or holds(status, "Draining") or not holds(status, "Converged")
+    return holds(status, "Paused") or not moving
 
 
 def _is_moving(mesh: ObservedMesh) -> bool:
@@ -392,8 +321,3 @@ def _is_moving(mesh: ObservedMesh) -> bool:
         or (leads_out(entity) and entity.attributes.get("connectionStatus") in ("CONNECTING", "FAILED"))
         for entity in entities
     )
-
-
-def _holds(status: Mapping[str, Any], condition: str) -> bool:
-    conditions = status.get("conditions") or ()
-    return any(item["type"] == condition and item["status"] == "True" for item in conditions)

@@ -1,0 +1,102 @@
+"""One pass of a reconcile: what was observed, and from it the desired state and the plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from waymesh_operator.cluster.actions import Action, ApplyObject
+from waymesh_operator.cluster.apply import DeliveredSeeds, RefusalKey
+from waymesh_operator.cluster.context import ClusterContext
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
+from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
+from waymesh_operator.kube import RESOURCES
+from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.router_entities.actions import EntityAction
+from waymesh_operator.routers.observed import Trouble
+
+from .inventory import Key, Object
+from .live_mesh import LiveMesh
+
+_RESOURCES = frozenset(kind.kind for kind in RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilePass:
+    """One pass of observing and planning."""
+
+    context: ClusterContext
+    live: LiveMesh
+    desired: DesiredState
+    observed: ObservedState
+    actions: tuple[Action, ...]
+    drift: Drift
+    # Steps that wait while the mesh is paused.
+    withheld: tuple[Action, ...] = ()
+    # Secrets whose desired contents have changed since the last pass.
+    changed_secrets: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The routers of the mesh, why some do not run, the current start of each, and the entities that they refused."""
+
+    live: LiveMesh
+    troubles: Mapping[str, Trouble]
+    start_ids: Mapping[str, str]
+    refused: Mapping[RefusalKey, str]
+
+
+def planned(
+    resources: Resources,
+    context: ClusterContext,
+    objects: Mapping[Key, Object],
+    observation: Observation,
+    delivered: DeliveredSeeds,
+) -> ReconcilePass:
+    """Compute the pure part of a pass; run in a thread. Updates `delivered`."""
+    live = observation.live
+    body = objects["Router", resources.router.ref.namespace, resources.router.ref.name]
+    desired = desired_cluster(resources, context)
+    owned = {(kind, name): body for (kind, _, name), body in objects.items() if kind not in _RESOURCES}
+    was_converged = holds(body.get("status") or {}, "Converged")
+    fresh = delivered.fresh(desired, live.mesh, observation.start_ids, was_converged)
+    observed = ObservedState(owned, live.mesh, live.draining, {**live.silent, **observation.troubles}, fresh)
+    actions, found = plan(desired, observed), drift(desired, observed)
+    if desired.objects:
+        delivered.note(desired, live.mesh, observation.start_ids, actions, found, observation.refused)
+    withheld = plan(replace(desired, mesh=replace(desired.mesh, paused=False)), observed) if desired.mesh.paused else ()
+    return ReconcilePass(context, live, desired, observed, actions, found, withheld)
+
+
+def repairs(action: Action, this_pass: ReconcilePass, router: Object) -> bool:
+    """Whether an action repairs drift. `router` is the Router before the reconcile."""
+    if isinstance(action, EntityAction):
+        return this_pass.drift.current > 0 and action.router_id in this_pass.drift.routers
+    if not isinstance(action, ApplyObject):
+        return False
+    metadata = action.manifest["metadata"]
+    if action.manifest["kind"] == "Secret" and metadata["name"] in this_pass.changed_secrets:
+        return False
+    live = this_pass.observed.objects.get((action.manifest["kind"], metadata["name"]))
+    wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
+    if live is None:
+        status = router.get("status") or {}
+        return holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
+    return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
+
+
+def growth(action: Action, this_pass: ReconcilePass) -> str:
+    """Return the text of the Event for an action that scales the mesh up; empty for others."""
+    if not isinstance(action, ApplyObject) or action.manifest["kind"] != "StatefulSet":
+        return ""
+    former, size = this_pass.context.size_now or 0, int(action.manifest["spec"]["replicas"])
+    return f"scale {action.manifest['metadata']['name']} from {former} to {size} routers" if size > former else ""
+
+
+def holds(status: Mapping[str, Any], condition: str) -> bool:
+    """Return whether a condition of a status is True."""
+    conditions = status.get("conditions") or ()
+    return any(item["type"] == condition and item["status"] == "True" for item in conditions)
