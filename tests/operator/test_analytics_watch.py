@@ -101,6 +101,24 @@ def test_findings_become_metrics_and_events_once() -> None:
     run(story)
 
 
+def test_the_time_of_the_last_success_goes_with_its_release() -> None:
+    async def story(lab: Lab) -> None:
+        def last() -> float | None:
+            labels = {"namespace": NAMESPACE, "release": "nightly"}
+            name = "waymesh_analytics_last_success_timestamp_seconds"
+            return lab.world.metrics.registry.get_sample_value(name, labels)
+
+        watch = AnalyticsWatch(lab.world)
+        lab.kube.put({**job("CronJob", "nightly"), "status": {"lastSuccessfulTime": MONDAY}})
+        await watch.once()
+        assert last() is not None
+        lab.kube.remove("CronJob", NAMESPACE, "nightly")
+        await watch.once()
+        assert last() is None
+
+    run(story)
+
+
 def test_the_last_run_counts_and_other_messages_do_not() -> None:
     pods = [
         pod("new", TUESDAY, message(ConsumersStuck=1)),

@@ -121,3 +121,56 @@ def test_lease_survives_a_short_absence_of_the_api_server() -> None:
         holding.cancel()
 
     within(story())
+
+
+def test_lease_is_given_up_in_time_when_the_api_server_refuses_and_then_does_not_answer() -> None:
+    async def story() -> None:
+        kube, clock = FakeKube(), asyncio.get_running_loop().time
+        first = Lease(kube, "system", "a", clock=clock)
+        await first.acquire()
+        acquired, refusals = clock(), 0
+        apply = kube.apply
+
+        async def refused_then_silent(*given: Any, **more: Any) -> Any:
+            nonlocal refusals
+            if more["manager"].endswith("-b"):
+                return await apply(*given, **more)
+            refusals += 1
+            if refusals > 3:
+                await asyncio.Event().wait()
+            raise KubeError(500, "busy")
+
+        kube.apply = refused_then_silent  # type: ignore[method-assign]
+        holding = asyncio.create_task(first.hold())
+        second = Lease(kube, "system", "b", clock=clock)
+        await second.acquire()
+        assert holding.done(), "never two leaders"
+        assert clock() - acquired > first.times.deadline_s
+        assert refusals == 3
+
+    within(story(), 60)
+
+
+def test_lease_is_held_from_the_start_of_the_request_that_took_it() -> None:
+    async def story() -> None:
+        kube, clock = FakeKube(), asyncio.get_running_loop().time
+        apply = kube.apply
+
+        async def slow(*given: Any, **more: Any) -> Any:
+            body = await apply(*given, **more)
+            await asyncio.sleep(8)
+            return body
+
+        kube.apply = slow  # type: ignore[method-assign]
+        first = Lease(kube, "system", "a", clock=clock)
+        await first.acquire()
+        began = clock() - 8
+        kube.fail = lambda verb, kind, name: _down()
+        await first.hold()
+        assert clock() - began == pytest.approx(first.times.deadline_s)
+
+    within(story(), 60)
+
+
+def _down() -> None:
+    raise KubeError(503, "down")

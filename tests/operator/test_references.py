@@ -152,6 +152,9 @@ def test_a_router_stored_in_a_former_shape_is_left_exactly_as_it_is() -> None:
         lab.router(1, telemetry={"target": "Claim", "claimName": "files"})
         before = lab.kube.writes()
         await lab.turn()
-        assert lab.kube.writes() == before
+        assert lab.kube.writes() == [*before, ("status", "Router", "mesh")]
+        assert lab.condition("Accepted") == ("False", "Unreadable")
+        await lab.turn()
+        assert lab.kube.writes() == [*before, ("status", "Router", "mesh")]
 
     run(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from typing import Any
 
@@ -202,3 +203,28 @@ def test_fake_api_server_applies_as_the_real_one_does() -> None:
         assert less["data"] == {"a": "1"}
 
     asyncio.run(story())
+
+
+def test_after_a_restore_of_the_api_server_its_data_counts() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        backup = copy.deepcopy(lab.kube.objects)
+        for number in range(5):
+            lab.add("Address", "orders", prefix=f"orders-{number}", distribution="balanced")
+        lab.add("Address", "later", prefix="later", distribution="balanced")
+        lab.kube.remove("Address", NAMESPACE, "later")
+        auditor = Auditor(lab.world)
+        await auditor.fill()
+        lab.kube.restore(backup)
+        lab.later(1)
+        await auditor.once()
+        known = lab.inventory.get("Address", NAMESPACE, "orders")
+        assert known is not None
+        assert known["spec"]["prefix"] == "orders"
+        lab.add("Address", "orders", prefix="new", distribution="balanced")
+        known = lab.inventory.get("Address", NAMESPACE, "orders")
+        assert known is not None
+        assert known["spec"]["prefix"] == "new", "later changes arrive by watches"
+
+    run(story)

@@ -109,3 +109,24 @@ def test_the_status_of_a_paused_mesh_says_what_is_and_what_waits() -> None:
         assert lab.condition("CertificateExpiring")[0] == "False"
 
     run(story)
+
+
+def test_a_router_that_cannot_be_parsed_is_not_ready_and_its_addresses_say_why() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        await lab.settle()
+        writes = len(lab.kube.writes())
+        lab.kube.edit("Router", NAMESPACE, "mesh", lambda body: body["spec"].update(listeners=[{"port": 5672}]))
+        await lab.settle()
+        for kind, name in (("Router", "mesh"), ("Address", "orders")):
+            assert lab.condition("Ready", kind, name)[0] == "False"
+        assert lab.condition("Accepted") == ("False", "Unreadable")
+        assert lab.status()["phase"] == "NotReady"
+        assert lab.condition("ResolvedRefs", "Address", "orders") == ("False", "RouterUnreadable")
+        assert {call[0] for call in lab.kube.writes()[writes:]} == {"status"}, "the mesh is left as it is"
+        lab.router(1)
+        await lab.settle()
+        assert lab.condition("Ready")[0] == "True"
+
+    run(story)

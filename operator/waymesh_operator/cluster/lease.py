@@ -50,6 +50,7 @@ class Lease:
     times: Times = field(default_factory=Times)
     clock: Callable[[], float] = time.monotonic
     _seen: _Seen = field(default_factory=_Seen)
+    _renewed: float = float("-inf")
 
     async def acquire(self) -> None:
         """Wait until this replica is the leader."""
@@ -57,22 +58,39 @@ class Lease:
             await asyncio.sleep(self.times.period_s)
 
     async def hold(self) -> None:
-        """Renew the Lease; returns when leadership is lost or may be lost."""
-        renewed = self.clock()
-        while self.clock() - renewed < self.times.deadline_s:
-            await asyncio.sleep(self.times.period_s)
+        """Renew the Lease; returns when leadership is lost or may be lost.
+
+        The time counts from the start of the last renewal that succeeded, as others may count it. All attempts
+        together end within the deadline.
+        """
+        await self._sleep()
+        while (left := self._left()) > 0:
             try:
-                async with asyncio.timeout(self.times.deadline_s):
-                    await self._write(self.identity, force=True)
-                renewed = self.clock()
-            except KubeError as error:
-                if error.conflict and not await self._still_ours():
-                    log.warning("lost leadership to %s", self._seen.holder)
-                    return
-                log.warning("cannot renew the Lease: %s", error)
+                async with asyncio.timeout(left):
+                    if not await self._renew():
+                        log.warning("lost leadership to %s", self._seen.holder)
+                        return
             except TimeoutError:
                 log.warning("cannot renew the Lease: no answer")
+            await self._sleep()
         log.error("lost leadership: the Lease was not renewed for %g s", self.times.deadline_s)
+
+    def _left(self) -> float:
+        """Return the seconds for which the Lease is surely held."""
+        return self._renewed + self.times.deadline_s - self.clock()
+
+    async def _sleep(self) -> None:
+        await asyncio.sleep(min(self.times.period_s, max(0.0, self._left())))
+
+    async def _renew(self) -> bool:
+        """Try to renew the Lease once; returns False if another replica holds it."""
+        try:
+            await self._write(self.identity, force=True)
+        except KubeError as error:
+            if error.conflict and not await self._still_ours():
+                return False
+            log.warning("cannot renew the Lease: %s", error)
+        return True
 
     async def release(self) -> None:
         """Release the Lease, so that the next leader does not wait until it expires."""
@@ -128,7 +146,7 @@ class Lease:
             )
 
     async def _write(self, holder: str, *, force: bool) -> None:
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        began, now = self.clock(), datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         changed = holder != self._seen.holder
         spec = {
             "holderIdentity": holder,
@@ -141,3 +159,4 @@ class Lease:
             metadata["resourceVersion"] = self._seen.version
         manifest = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
         self._note(await self.kube.apply(manifest, manager=f"{NAME}-{self.identity}"[:128], force=force))
+        self._renewed = began

@@ -166,7 +166,9 @@ class Auditor:
         if not self._filled:
             return
         for body in news:
-            self._awaited.setdefault(key_of(body), (version_of(body), began))
+            key, version = key_of(body), version_of(body)
+            if key not in self._awaited or version < self._awaited[key][0]:  # older after a restore of the API server
+                self._awaited[key] = (version, began)
         if news or lost:
             log.info("audit of %s: watches missed %d changes and %d deletions", kind.plural, len(news), lost)
             self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)

@@ -68,6 +68,32 @@ def _one(condition: Condition, former: Mapping[str, Any], generation: int, now: 
     }
 
 
+UNREADABLE = "Unreadable"
+"""The reason of conditions of a resource that this version of the operator cannot parse."""
+ROUTER_MISSING = "RouterMissing"
+
+
+def unread_status(body: Mapping[str, Any], why: str, now: datetime) -> dict[str, Any]:
+    """Return the status of a resource that cannot be parsed: its former one, with the reason in its conditions."""
+    before = body.get("status") or {}
+    found = [Condition(kind, False, UNREADABLE, why) for kind in ("Accepted", "Programmed", "Ready")]
+    generation = int(body["metadata"].get("generation") or 0)
+    changed = rendered(found, before, generation, now)
+    kept = [item for item in before.get("conditions") or () if item["type"] not in {one.type for one in found}]
+    phase = {"phase": "NotReady"} if body["kind"] == "Router" else {}
+    return {**before, "observedGeneration": generation, **phase, "conditions": [*changed, *kept]}
+
+
+def unread_router(status: Mapping[str, Any], why: str) -> dict[str, Any]:
+    """Return the status of a resource whose Router exists, but cannot be parsed."""
+    text = f"the Router cannot be read: {why}"
+    conditions = [
+        {**item, "reason": "RouterUnreadable", "message": text} if item["reason"] == ROUTER_MISSING else item
+        for item in status["conditions"]
+    ]
+    return {**status, "conditions": conditions}
+
+
 Key = tuple[str, str]
 _SEPARATORS = re.compile(r"[./]")
 

@@ -26,7 +26,7 @@ from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import RUNS, VhostCounts
 
-from .conditions import Condition, MeshSnapshot, link_expiring, link_validity, rendered, timestamp
+from .conditions import ROUTER_MISSING, Condition, MeshSnapshot, link_expiring, link_validity, rendered, timestamp
 
 LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
 WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")
@@ -282,7 +282,7 @@ def _status(case: _Case, before: Mapping[str, Any], now: datetime) -> dict[str, 
 def _conditions(case: _Case) -> list[Condition]:
     if case.seen is None:
         message = f"there is no Router {case.resource.router.name}"
-        missing = Verdict(resolved_refs=False, reason="RouterMissing", message=message)
+        missing = Verdict(resolved_refs=False, reason=ROUTER_MISSING, message=message)
         return [*verdict_conditions(missing), *_not_done(missing)]
     verdict = case.seen.verdict(case.kind, case.resource.ref)
     if not verdict.good:

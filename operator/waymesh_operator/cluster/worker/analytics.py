@@ -46,6 +46,8 @@ class AnalyticsWatch:
     namespaces: Sequence[str] = ()
     # By release the uid of the pod whose findings have been reported.
     _reported: dict[Release, str] = field(default_factory=dict)
+    # Releases of which a job has succeeded.
+    _succeeded: set[Release] = field(default_factory=set)
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -66,12 +68,16 @@ class AnalyticsWatch:
         jobs = [*listed["Job"], *listed["CronJob"]]
         for (place, instance), moment in latest(jobs).items():
             self.world.metrics.analytics.labels(place, instance).set(moment)
+            self._succeeded.add((place, instance))
         for release, run in latest_runs(listed["Pod"]).items():
             await self._report(release, run, jobs)
         present = {release_of(each) for each in (*jobs, *listed["Pod"])}
         for gone in self._reported.keys() - present:
             del self._reported[gone]
             self.world.metrics.forget_findings(*gone)
+        for gone in self._succeeded - present:
+            self._succeeded.remove(gone)
+            self.world.metrics.analytics.remove(*gone)
 
     async def _report(self, release: Release, run: Run, jobs: Iterable[Object]) -> None:
         """Report the findings of a run, once."""

@@ -105,8 +105,18 @@ class Inventory:
     def audit(
         self, kind: str, namespace: str | None, listed: Iterable[Object], began: float
     ) -> tuple[list[Object], int]:
-        """Compare with a full list requested at `began`; returns the changes and the number of deletions missed."""
+        """Compare with a full list requested at `began`; returns the changes and the number of deletions missed.
+
+        An object that was stored before the request, and is older in the list, means that the API server's data was
+        restored from a backup: what was stored does not count any more.
+        """
         bodies = {key_of(body): body for body in listed}
+        if restored := [key for key, body in bodies.items() if self._is_newer(key, version_of(body), began)]:
+            log.warning("%d objects (%s) are older in the API server than known: it was restored", len(restored), kind)
+        for key in restored:
+            self._gone.pop(key, None)
+            if key in self._objects:
+                self._objects[key].version = 0
         news = [body for body in bodies.values() if self.see(None, body)]
         lost = [
             key
@@ -117,6 +127,11 @@ class Inventory:
             self._drop(key)
         self._gone = {key: mark for key, mark in self._gone.items() if mark[1] >= began}
         return news, len(lost)
+
+    def _is_newer(self, key: Key, version: int, began: float) -> bool:
+        """Return whether a later version was stored, or deleted, before a time."""
+        known, gone = self._objects.get(key), self._gone.get(key, (0, began))
+        return bool(known and known.version > version and known.at < began) or (gone[0] > version and gone[1] < began)
 
     def _put(self, key: Key, body: Object, version: int) -> None:
         mesh = mesh_of(body)
@@ -169,6 +184,11 @@ class Parser:
     def __init__(self) -> None:
         self._parsed: dict[Key, tuple[str, Any]] = {}
 
+    @property
+    def errors(self) -> dict[Key, str]:
+        """Why resources of the mesh cannot be parsed."""
+        return {key: str(found) for key, (_, found) in self._parsed.items() if isinstance(found, Unparsed)}
+
     def resources(self, mesh: Ref, objects: Mapping[Key, Object]) -> Resources:
         """The resources that can be parsed. The Router's `uid` is empty if there is none or it is being deleted."""
         found: dict[str, list[Any]] = {kind: [] for kind in _PARSERS}
@@ -179,7 +199,7 @@ class Parser:
                 version = body["metadata"].get("resourceVersion", "")
                 entry = known if known and known[0] == version else (version, _parse(body))
                 self._parsed[key] = entry
-                if entry[1] is not None:
+                if not isinstance(entry[1], Unparsed):
                     found[key[0]].append(entry[1])
         router: Router = next(iter(found["Router"]), Router(mesh))
         addresses: list[Address] = found["Address"]
@@ -199,13 +219,23 @@ class Parser:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """The reason why a resource cannot be parsed: an older schema accepted it, and this one does not."""
+
+    error: str
+
+    def __str__(self) -> str:
+        return f"this version of the operator cannot read the resource: {self.error}"
+
+
 def _parse(body: Object) -> Any:
-    """Return the parsed resource; None for one that an older schema accepted and this one does not."""
+    """Return the parsed resource, or Unparsed."""
     try:
         return _PARSERS[body["kind"]](body)
     except (KeyError, TypeError, ValueError) as error:
         log.error("cannot parse %s %s: %r", body["kind"], body["metadata"]["name"], error)
-        return None
+        return Unparsed(repr(error))
 
 
 AT_ONCE = 16

@@ -77,7 +77,7 @@ class MeshWorker:
         if not resources.router.uid:
             await self._routers.close()
             self._world.references.note(self.mesh, {})
-            await self._statuses.write(resources, None, objects)
+            await self._statuses.write(resources, None, objects, self._parser.errors)
             return "done"
         result = "error"
         try:
@@ -105,7 +105,9 @@ class MeshWorker:
             if result.errors or not result.taken:
                 break
             objects = dict(self._world.inventory.of(self.mesh))
-        status = await self._statuses.write(resources, self._seen(this_pass, result, resources), objects)
+        status = await self._statuses.write(
+            resources, self._seen(this_pass, result, resources), objects, self._parser.errors
+        )
         self._measure(this_pass, status)
         if result.errors:
             raise WaymeshError("; ".join(result.errors))

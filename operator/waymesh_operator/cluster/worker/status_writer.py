@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot
+from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, unread_router, unread_status
 from waymesh_operator.cluster.status.dependents import (
     address_status,
     autolink_status,
@@ -62,13 +62,23 @@ class Statuses:
     _written: dict[Key, float] = field(default_factory=dict)
 
     async def write(
-        self, resources: Resources, seen: MeshSnapshot | None, objects: Mapping[Key, Object]
+        self,
+        resources: Resources,
+        seen: MeshSnapshot | None,
+        objects: Mapping[Key, Object],
+        unread: Mapping[Key, str],
     ) -> dict[str, Any]:
-        """Update all statuses; returns that of the Router. `seen` is None if there is no Router.
+        """Update all statuses; returns that of the Router. `seen` is None if there is no Router, or an unreadable one.
+        `unread`: why resources cannot be parsed.
 
         Tries all, then raises the last KubeError if any failed.
         """
-        wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, self.world.now()))
+        now = self.world.now()
+        wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, now))
+        router = unread.get(("Router", self.mesh.namespace, self.mesh.name))
+        if router is not None:
+            wanted = [(key, unread_router(status, router)) for key, status in wanted]
+        wanted += [(key, unread_status(objects[key], why, now)) for key, why in unread.items()]
         news = [(key, status) for key, status in wanted if self._is_due(key, status, objects)]
         gate = asyncio.Semaphore(AT_ONCE)
 
