@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.architecture.tree import REPO
 
@@ -61,6 +62,12 @@ def definition(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": NAME}, "spec": spec}
 
 
+def numbered(number: int, **spec: Any) -> dict[str, Any]:
+    found = definition(**spec)
+    found["metadata"]["labels"] = {"waymesh.io/definitions": str(number)}
+    return found
+
+
 def served(monkeypatch: pytest.MonkeyPatch, program: ModuleType, conflicts: int = 0) -> Server:
     """A server in the place of the real one."""
     server = Server(program, conflicts)
@@ -101,3 +108,34 @@ def test_a_definition_that_others_always_change_is_an_error(
     with pytest.raises(program.ApiError, match="409"):
         run(program, tmp_path, definition(new=1))
     assert server.held[NAME]["spec"] == {"old": 1}
+
+
+def test_an_older_chart_keeps_a_newer_definition_unless_it_is_told_otherwise(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = served(monkeypatch, program)
+    server.call("POST", "", numbered(10, new=1))
+    run(program, tmp_path, numbered(9, old=1))
+    assert server.held[NAME]["spec"] == {"new": 1}
+    told = f"{NAME}: kept, it is newer (10, this chart has 9; crds.allowDowngrade)"
+    assert capsys.readouterr().out.strip() == told
+    program.main(tmp_path, allow_downgrade=True)
+    assert server.held[NAME]["spec"] == {"old": 1}
+    assert server.held[NAME]["metadata"]["labels"] == {"waymesh.io/definitions": "9"}
+
+
+def test_a_definition_without_a_number_is_older(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = served(monkeypatch, program)
+    server.call("POST", "", definition(old=1))
+    run(program, tmp_path, numbered(1, new=1))
+    assert server.held[NAME]["spec"] == {"new": 1}
+    assert server.held[NAME]["metadata"]["labels"] == {"waymesh.io/definitions": "1"}
+
+
+def test_all_definitions_have_the_same_number() -> None:
+    found = [yaml.safe_load(path.read_text()) for path in sorted((REPO / "crds").glob("*.yaml"))]
+    numbers = {body["metadata"]["labels"]["waymesh.io/definitions"] for body in found}
+    assert len(numbers) == 1
+    assert numbers.pop().isdecimal()

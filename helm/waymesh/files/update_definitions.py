@@ -1,7 +1,9 @@
 """Makes the custom resource definitions of the cluster those of the chart: update_definitions.py FOLDER.
 
-FOLDER has one JSON file for each definition. A definition that exists is replaced as a whole (but for labels and
-annotations, which are kept), so that no field of an older version stays. Exit status 0 when all are served.
+FOLDER has one JSON file for each definition. A definition that exists is replaced as a whole (but for other labels and
+annotations, which are kept), so that no field of an older version stays. A newer one is kept, as its label
+waymesh.io/definitions says, unless --allow-downgrade is given: older ones would remove fields from all resources. Exit
+status 0 when all are served.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LABEL = "waymesh.io/definitions"
 DEADLINE_S = 60
 TRIES = 5
 
@@ -44,7 +47,13 @@ def call(method: str, path: str, body: object = None) -> Any:
         raise ApiError(error.code, error.read().decode(errors="replace")) from None
 
 
-def update(definition: dict[str, Any]) -> str:
+def version(definition: dict[str, Any]) -> int:
+    """The number of a definition, which is raised with each change; 0 for those before there were numbers."""
+    text = str((definition["metadata"].get("labels") or {}).get(LABEL, ""))
+    return int(text) if text.isdecimal() else 0
+
+
+def update(definition: dict[str, Any], allow_downgrade: bool) -> str:
     """Creates or replaces one definition; what was done. Raises ApiError."""
     path = f"{DEFINITIONS}/{definition['metadata']['name']}"
     for attempt in range(1, TRIES + 1):
@@ -55,8 +64,12 @@ def update(definition: dict[str, Any]) -> str:
                 raise
             call("POST", DEFINITIONS, definition)
             return "created"
+        if version(live) > version(definition) and not allow_downgrade:
+            return f"kept, it is newer ({version(live)}, this chart has {version(definition)}; crds.allowDowngrade)"
+        labels = {**(live["metadata"].get("labels") or {}), **(definition["metadata"].get("labels") or {})}
+        metadata = {**live["metadata"], "labels": labels}
         try:
-            call("PUT", path, {**live, "spec": definition["spec"]})
+            call("PUT", path, {**live, "metadata": metadata, "spec": definition["spec"]})
             return "updated"
         except ApiError as error:  # 409: somebody changed it in between
             if error.status != 409 or attempt == TRIES:
@@ -70,12 +83,12 @@ def served(name: str) -> bool:
     return any(found["type"] == "Established" and found["status"] == "True" for found in conditions)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, allow_downgrade: bool = False) -> None:
     """Brings all up to date, one after the other."""
     for path in sorted(folder.glob("*.json")):
         definition = json.loads(path.read_text())
         name = definition["metadata"]["name"]
-        done = update(definition)
+        done = update(definition, allow_downgrade)
         deadline = time.monotonic() + DEADLINE_S
         while not served(name):
             if time.monotonic() > deadline:
@@ -85,4 +98,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "--allow-downgrade" in sys.argv[2:])

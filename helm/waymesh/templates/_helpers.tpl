@@ -104,9 +104,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "waymesh.definitionsDiffer" -}}
 {{- $found := dict }}
 {{- range $path, $_ := .Files.Glob "crds/*.yaml" }}
-{{- $spec := ($.Files.Get $path | fromYaml).spec }}
+{{- $wanted := $.Files.Get $path | fromYaml }}
+{{- $spec := $wanted.spec }}
 {{- $live := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (printf "%s.%s" $spec.names.plural $spec.group) }}
 {{- if $live }}
+{{- $label := "waymesh.io/definitions" }}
+{{- if ne (get $wanted.metadata.labels $label) (get ($live.metadata.labels | default dict) $label) }}
+{{- $_ := set $found "differs" true }}
+{{- end }}
 {{- range $name, $value := $spec.names }}
 {{- if ne (toJson $value) (toJson (get $live.spec.names $name)) }}{{ $_ := set $found "differs" true }}{{ end }}
 {{- end }}
