@@ -16,13 +16,17 @@ from rich.console import Console
 
 from tests.kit.interrupted import run_interrupted
 from waymesh_operator.cli.up import Screen, Up, UpOptions
-from waymesh_operator.cluster.actions import StopRouter
+from waymesh_operator.cluster.actions import CreateRouter, StopRouter
+from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.local.status import GOOD, Event
 from waymesh_operator.local.supervisor import Supervisor, keep_up
 from waymesh_operator.local.tables import TableData, address_table, all_tables, event_text, link_table, plan_table
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
+from waymesh_operator.router_entities.builders import log_entities
+from waymesh_operator.router_entities.names import LISTENER, Entity
 from waymesh_operator.routers.management import AddressView
+from waymesh_schema.loglevels import LOG_MODULES
 
 from .local_fakes import FakeNetwork, FakeRouter, Stage
 
@@ -231,6 +235,24 @@ def test_plan_address_and_link_tables() -> None:
     shown = capture.get()
     for expected in ("Plan for team/m", "drain router m-2 (at most 5 s)", "stop router m-2", "orders", "12,345"):
         assert expected in shown
+
+
+def test_a_plan_counts_log_modules_at_their_default_and_shows_all_when_asked() -> None:
+    entities = (*log_entities("info", {"POLICY": "trace"}), Entity(LISTENER, "amqp", {"host": "", "port": 5672}))
+    router = DesiredRouter(Ref("team", "m"), "m-0", 0, "interior", (), (), (), entities)
+    ref, steps = Ref("team", "m"), [CreateRouter(router, "")]
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as capture:
+        console.print(plan_table(ref, steps))
+    shown = capture.get()
+    at_default = len(LOG_MODULES) - 2
+    for expected in ("log DEFAULT", "log POLICY", "amqp", f"and {at_default} log modules at their default (--all"):
+        assert expected in shown
+    assert sum(f" log {module} " in shown for module in LOG_MODULES) == 2
+    with console.capture() as capture:
+        console.print(plan_table(ref, steps, everything=True))
+    shown = capture.get()
+    assert all(f" log {module} " in shown for module in LOG_MODULES)
 
 
 def test_names_of_clients_and_errors_of_brokers_are_shown_escaped() -> None:

@@ -49,6 +49,7 @@ class ClusterPlanOptions:
     as_json: bool = False
     detailed: bool = False
     no_color: bool = False
+    everything: bool = False
 
 
 def run_cluster_plan(options: ClusterPlanOptions) -> int:
@@ -60,7 +61,7 @@ def run_cluster_plan(options: ClusterPlanOptions) -> int:
     else:
         console = make_console(options.no_color)
         for ref, actions in plans.items():
-            console.print(plan_table(ref, actions) if actions else f"{ref}: nothing to do")
+            console.print(plan_table(ref, actions, options.everything) if actions else f"{ref}: nothing to do")
     return EXIT_CHANGES if options.detailed and any(plans.values()) else 0
 
 

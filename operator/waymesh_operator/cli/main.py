@@ -88,6 +88,7 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit code 2 if there is something to do.")
     ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show log modules at their default, too.")] = False,
     no_color: NoColor = False,
 ) -> None:
     """Show what `waymesh up`, or with --context or -n the operator of a cluster, would do. Changes nothing.
@@ -101,12 +102,14 @@ def plan(
         from .cluster_plan import ClusterPlanOptions, run_cluster_plan
 
         where = Where(context, namespace)
-        raise typer.Exit(run_cluster_plan(ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color)))
+        options = ClusterPlanOptions(where, router, files, json, detailed_exitcode, no_color, everything)
+        raise typer.Exit(run_cluster_plan(options))
     if not files:
         raise typer.BadParameter("give manifests, or a cluster with --context or -n", param_hint="--filename")
     from .up import LocalPlanOptions, run_local_plan
 
-    raise typer.Exit(run_local_plan(LocalPlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color)))
+    local = LocalPlanOptions(files, state_dir, free_ports, json, detailed_exitcode, no_color, everything)
+    raise typer.Exit(run_local_plan(local))
 
 
 @app.command()

@@ -226,6 +226,7 @@ class LocalPlanOptions:
     as_json: bool = False
     detailed: bool = False
     no_color: bool = False
+    everything: bool = False
 
 
 def run_local_plan(options: LocalPlanOptions) -> int:
@@ -246,7 +247,8 @@ def run_local_plan(options: LocalPlanOptions) -> int:
         if not plans:
             console.print("no Router in the manifests: nothing to do")
         for ref, found in plans.items():
-            console.print(plan_table(ref, found.actions) if found.actions else f"{ref}: nothing to do")
+            table = plan_table(ref, found.actions, options.everything)
+            console.print(table if found.actions else f"{ref}: nothing to do")
             for view in found.unresolved:
                 text = one_line(f"{view.subject} will not work: {view.state}: {view.error}")
                 console.print(text, style="red", soft_wrap=True)

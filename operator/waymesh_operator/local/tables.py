@@ -17,7 +17,7 @@ from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.actions import describe_entity
-from waymesh_operator.router_entities.names import Entity
+from waymesh_operator.router_entities.names import LOG, Entity
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 from waymesh_schema.text import one_line
@@ -157,17 +157,26 @@ def link_table(links: Mapping[str, Iterable[Mapping[str, object]]]) -> Table:
     return table
 
 
-def plan_table(ref: Ref, actions: Iterable[Action]) -> Table:
-    """The steps of a plan."""
+def plan_table(ref: Ref, actions: Iterable[Action], everything: bool = False) -> Table:
+    """The steps of a plan. Entities that leave a new router at its defaults are only counted, unless `everything` is
+    set."""
     table = titled_table(f"Plan for {ref}")
     table.add_column("")
     table.add_column("Step", overflow="fold")
     for action in actions:
         add_row(table, Text(action.sign, SIGNS[action.sign]), action.describe())
         if isinstance(action, CreateRouter):
-            for entity in action.router.entities:
+            shown = [one for one in action.router.entities if everything or not _is_default(one)]
+            for entity in shown:
                 add_row(table, "", f"  {describe_entity(entity)}")
+            if hidden := len(action.router.entities) - len(shown):
+                add_row(table, "", f"  and {hidden} log modules at their default (--all shows them)")
     return table
+
+
+def _is_default(entity: Entity) -> bool:
+    """Return whether the entity changes nothing on a router that starts."""
+    return entity.type == LOG and entity.attributes.get("enable") == "default"
 
 
 def action_row(action: Action) -> dict[str, Any]:
