@@ -1,0 +1,72 @@
+"""Lines and files that nobody honest writes are set aside like other lines that are not records."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+
+import pytest
+
+from waymesh_analytics.store.parsing import Parsed, parse_file, unpack
+
+HOSTILE = {
+    "nested": b"[" * 100_000 + b"]" * 100_000,
+    "nested in an unknown field": b'{"odd":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "the end of time": b"ts",
+    "before time": b"-ts",
+    "a boot after the end of time": b"boot",
+    "wide": b'{"router":"' + b"x" * (2 << 20) + b'"}',
+    "a number without an end": b"1e999",
+    "a number of very many digits": b"9" * 5000,
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("kind", ["delivery", "event"])
+def test_a_hostile_line_is_set_aside(kind: str, case: str) -> None:
+    good = {"router": "A", "boot": 1_769_731_200_000, "seq": 1, "ts": 1_769_731_200_000_000}
+    bad = {
+        b"ts": {**good, "ts": (1 << 63) - 1},
+        b"-ts": {**good, "ts": -(1 << 63)},
+        b"boot": {**good, "boot": 1 << 62},
+    }
+    line = json.dumps(bad[HOSTILE[case]]).encode() if HOSTILE[case] in bad else HOSTILE[case]
+    if case.startswith("a number"):
+        line = json.dumps(good).encode()[:-1] + b',"weight":' + line + b"}"
+        if kind != "delivery":
+            return  # events have no numbers with fractions
+    first, last = json.dumps(good).encode(), json.dumps({**good, "seq": 3}).encode()
+    parsed = parse_file(kind, "2026-01-30T00", gzip.compress(b"\n".join((first, line, last)) + b"\n"))
+    assert parsed.records["seq"].to_pylist() == [1, 3]
+    assert len(parsed.corrupt) == 1
+
+
+def test_a_file_that_unpacks_to_much_is_read_to_a_limit() -> None:
+    packed = gzip.compress(b"\n" * (1 << 20))
+    for damaged in (packed, packed[:-4] + b"oops"):
+        data, broken = unpack(damaged, 1000)
+        assert (len(data), broken) == (1000, True)
+    assert unpack(packed, 1 << 20) == (b"\n" * (1 << 20), False)
+    data, broken = unpack(packed * 3, (1 << 20) + 10)
+    assert (len(data), broken) == ((1 << 20) + 10, True)
+
+
+def parsed(kind: str, lines: list[bytes]) -> Parsed:
+    return parse_file(kind, "2026-01-30T00", gzip.compress(b"\n".join(lines)))
+
+
+def test_any_damage_to_lines_is_survived() -> None:
+    rng = random.Random(1)
+    good = {"v": 1, "router": "A", "boot": 1_769_731_200_000, "seq": 1, "ts": 1_769_731_200_000_000, "weight": 1.5}
+    line = json.dumps({**good, "detail": {"a": "b"}}).encode()
+    spare = (b'"', b"{", b"}", b"[", b"null", b"-", b"9" * 30, b"1e400", b"\\ud800", b"\xff", b"\x00", b",", b":")
+    for _ in range(2000):
+        damaged = bytearray(line)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(damaged))
+            damaged[at : at + rng.randrange(4)] = rng.choice(spare)
+        for kind in ("delivery", "event"):
+            found = parsed(kind, [line, bytes(damaged).replace(b"\n", b""), line])
+            assert found.lines == 3
+            assert len(found.records) >= 2
