@@ -288,7 +288,6 @@ def test_hours_whose_files_are_gone_stay_as_they_are(store: Store) -> None:
     first, _ = deliveries(store.export)
     store.advance()
     first.unlink()
-    deliveries(store.export, "B", hours=1, each=1)
     assert store.advance() == []
     assert store.flows() == two_hours("A")
 

@@ -130,7 +130,7 @@ def roll_up_from_parquet(out: Path) -> None:
     for kind, hours in known.hours.items():
         for hour, entry in hours.items():
             for path in entry.curated:
-                made = work(Shard(kind, hour, "bench", store.as_uri(), (), {}, path))
+                made = work(Shard(kind, hour, "bench", store.as_uri(), (), {}, (path,)))
                 if made.error:
                     raise SystemExit(made.error)
     for folder in (store / "rollups").glob("*/*-bench"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from uuid import uuid4
 from zlib import crc32
 
@@ -11,7 +13,7 @@ from waymesh_analytics.log import Log
 from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.manifest import Hour, Manifest
 from waymesh_analytics.store.places import SETTINGS
-from waymesh_analytics.store.raw_files import Listing, RawFile, fingerprint
+from waymesh_analytics.store.raw_files import Listing, RawFile, fingerprint, origin, origins, split_origins
 from waymesh_analytics.store.storage import Storage, hadoop_settings
 from waymesh_analytics.store.store import Store
 from waymesh_schema.telemetry import KINDS
@@ -20,6 +22,16 @@ from .tasks import Shard, TaskResult, work
 
 Batch = Mapping[str, list[RawFile]]
 """Exported files by hour."""
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A committed hour to which files are added, and all of its files that exist now."""
+
+    before: Hour
+    listed: list[RawFile]
+
+
+Kept = Mapping[str, Addition]
+"""Additions by hour."""
 BATCH_BYTES = 256 << 20
 """Compressed bytes of lines between two commits: at most so much is lost, and processed again, if a run is killed."""
 BATCH_HOURS = 240
@@ -34,13 +46,14 @@ SMALL_BYTES = 4 << 20
 def compact(store: Store, listing: Listing, log: Log) -> None:
     """Process all hours of `listing` that are not committed, or were committed from other files."""
     late = store.manifest.late
-    pending = {kind: _pending(store.manifest, kind, listing.files.get(kind, {})) for kind in KINDS}
+    kept: dict[str, dict[str, Addition]] = {kind: {} for kind in KINDS}
+    pending = {kind: _pending(store.manifest, kind, listing.files.get(kind, {}), kept[kind]) for kind in KINDS}
 
     def compact_kind(kind: str) -> None:
         for batch in _batches(pending[kind]):
             count = sum(len(files) for files in batch.values())
             log(f"{kind}: {min(batch)} to {max(batch)}, {count} files")
-            compact_batch(store, kind, batch)
+            compact_batch(store, kind, batch, kept[kind])
 
     run_parallel(compact_kind, sorted(pending, key=lambda kind: -_size(pending[kind])), PARALLEL_KINDS)
     if store.manifest.late != late:
@@ -48,39 +61,45 @@ def compact(store: Store, listing: Listing, log: Log) -> None:
     store.catalog.remove_orphans()
 
 
-def compact_batch(store: Store, kind: str, batch: Batch) -> None:
+def compact_batch(store: Store, kind: str, batch: Batch, kept: Kept = MappingProxyType({})) -> None:
     """Write curated files and rollups of some hours of a kind, then commit. Raises AnalyticsError.
+
+    The files of an hour in `kept` are added to what it holds.
 
     They are written to folders with unique names, so that files of other runs are never overwritten.
     """
     results: dict[str, list[TaskResult]] = {hour: [] for hour in batch}
-    for each in _run(store.storage, _shards(store.storage, kind, batch), _size(batch) < SMALL_BYTES):
+    for each in _run(store.storage, _shards(store.storage, kind, batch, kept), _size(batch) < SMALL_BYTES):
         if each.error:
             raise AnalyticsError(each.error)
         results[each.hour].append(each)
-    store.catalog.commit_hours(kind, {hour: _entry(files, results[hour]) for hour, files in batch.items()})
+    entries = {hour: _entry(files, results[hour], kept.get(hour)) for hour, files in batch.items()}
+    store.catalog.commit_hours(kind, entries)
 
 
 def recreate_rollups(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[TaskResult]:
     """Recreate the rollups of some hours from their curated files; they are not committed."""
     conf = hadoop_settings(storage.spark, SETTINGS)
-    shards = [Shard(kind, hour, run, storage.root, (), conf, path) for hour, paths in curated.items() for path in paths]
+    shards = [
+        Shard(kind, hour, run, storage.root, (), conf, (path,)) for hour, paths in curated.items() for path in paths
+    ]
     return _run(storage, shards, small=False)
 
 
-def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
+def _shards(storage: Storage, kind: str, batch: Batch, kept: Kept) -> list[Shard]:
     """The tasks of a batch: the files of a router, and so of an object of a mesh, are in the same one of an hour."""
     run, conf = uuid4().hex[:16], hadoop_settings(storage.spark, SETTINGS)
     shards = []
     for hour, files in batch.items():
-        count = -(-_size({hour: files}) // SHARD_BYTES) or 1
+        base = kept[hour].before.curated if hour in kept else ()
+        count = 1 if base else -(-_size({hour: files}) // SHARD_BYTES) or 1
         parts: list[list[RawFile]] = [[] for _ in range(count)]
         for file in files:
             parts[crc32(file.name.router.encode()) % count].append(file)
         for part in parts:
             if part:
                 named = tuple((file.path, file.size, file.name.count) for file in part)
-                shards.append(Shard(kind, hour, run, storage.root, named, conf))
+                shards.append(Shard(kind, hour, run, storage.root, named, conf, base))
     return shards
 
 
@@ -92,19 +111,21 @@ def _run(storage: Storage, shards: list[Shard], small: bool) -> list[TaskResult]
     return list(tasks.map(work).collect())
 
 
-def _entry(files: list[RawFile], results: list[TaskResult]) -> Hour:
+def _entry(files: list[RawFile], results: list[TaskResult], kept: Addition | None) -> Hour:
     names = {file.path: file.name.path for file in files}
     rollups: dict[str, tuple[str, ...]] = {}
     for each in results:
         for name, path in each.rollups.items():
             rollups[name] = (*rollups.get(name, ()), path)
+    before = kept.before if kept else Hour("", 0, 0, 0, 0)
     return Hour(
-        fingerprint=fingerprint(files),
-        files=len(files),
-        promised=expected_records(files),
+        fingerprint=fingerprint(kept.listed if kept else files),
+        files=before.files + len(files),
+        promised=before.promised + expected_records(files),
         rows=sum(each.records for each in results),
-        corrupt=sum(each.corrupt for each in results),
-        short=tuple(names[path] for each in results for path in each.short),
+        corrupt=before.corrupt + sum(each.corrupt for each in results),
+        short=(*before.short, *(names[path] for each in results for path in each.short)),
+        origins=before.origins + origins(files),
         curated=tuple(each.curated for each in results if each.curated),
         rollups=rollups,
     )
@@ -119,12 +140,13 @@ def _size(batch: Batch) -> int:
     return sum(file.size for files in batch.values() for file in files)
 
 
-def _pending(manifest: Manifest, kind: str, listed: Batch) -> dict[str, list[RawFile]]:
-    """The hours to process: new ones, and those with more files than before.
+def _pending(manifest: Manifest, kind: str, listed: Batch, kept: dict[str, Addition]) -> dict[str, list[RawFile]]:
+    """The files to process: of new hours, and of those with more files than before.
 
-    An hour whose files were removed keeps the results made from them.
+    An hour whose files were removed keeps the results made from them. If files come to it later, they alone are
+    processed and added to its curated records (`kept`). Without those, they are listed as late.
     """
-    pending = {}
+    pending: dict[str, list[RawFile]] = {}
     committed = manifest.of(kind)
     for hour, files in sorted(listed.items()):
         known = committed.get(hour)
@@ -134,9 +156,21 @@ def _pending(manifest: Manifest, kind: str, listed: Batch) -> dict[str, list[Raw
             continue
         elif known.sealed:
             manifest.late = sorted({*manifest.late, *(file.name.path for file in files)})
+        elif new := _beside_removed(known, files):
+            if known.curated or not known.rows:
+                pending[hour], kept[hour] = new, Addition(known, files)
+            else:
+                manifest.late = sorted({*manifest.late, *(file.name.path for file in new)})
         elif expected_records(files) >= known.promised:
             pending[hour] = files
     return pending
+
+
+def _beside_removed(known: Hour, files: list[RawFile]) -> list[RawFile]:
+    """The files of which an hour was not made, if others of which it was made do not exist any more."""
+    former = split_origins(known.origins)
+    new = [file for file in files if origin(file) not in former]
+    return new if len(files) - len(new) < len(former) else []
 
 
 def _batches(pending: Batch) -> Iterator[Batch]:

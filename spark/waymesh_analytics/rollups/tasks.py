@@ -39,12 +39,12 @@ class Shard:
     # The address of the store.
     root: str
     # Addresses of exported files, their bytes when they were listed, and how many records their names promise.
-    # None: the rollups are recreated.
+    # None: the rollups are recreated from the curated files.
     files: tuple[tuple[str, int, int], ...]
     # Settings of s3a.
     conf: Mapping[str, str]
-    # A curated file, relative to the store, from which the rollups are recreated; "": none.
-    curated: str = ""
+    # Curated files, relative to the store, whose records are added to those of `files`.
+    curated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class TaskResult:
 def work(shard: Shard) -> TaskResult:
     """Read the files of a shard, write its curated file, its rollups, and its lines that are not records."""
     try:
-        return _recreate_rollups(shard) if shard.curated else _curate(shard)
+        return _curate(shard) if shard.files else _recreate_rollups(shard)
     except OSError as error:
         return TaskResult(shard.hour, error=" ".join(str(error).split()))
 
 
 def _curate(shard: Shard) -> TaskResult:
-    tables: list[pa.Table] = []
+    tables = [_curated_before(shard, path) for path in shard.curated]
     corrupt: list[dict[str, str]] = []
     short: list[str] = []
     for address, size, promised in shard.files:
@@ -96,11 +96,16 @@ def _curate(shard: Shard) -> TaskResult:
 
 
 def _recreate_rollups(shard: Shard) -> TaskResult:
+    records = joined(shard.kind, [_curated_before(shard, path) for path in shard.curated])
+    return TaskResult(shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
+
+
+def _curated_before(shard: Shard, path: str) -> pa.Table:
+    """Read a curated file of an earlier run."""
     system, root = open_place(shard.root, shard.conf)
     texts = [field.name for field in curated_schema(shard.kind) if pa.types.is_dictionary(field.type)]
-    table = pq.read_table(f"{root}/{shard.curated}", filesystem=system, partitioning=None, read_dictionary=texts)
-    records = joined(shard.kind, [table.cast(curated_schema(shard.kind))])
-    return TaskResult(shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
+    table = pq.read_table(f"{root}/{path}", filesystem=system, partitioning=None, read_dictionary=texts)
+    return table.cast(curated_schema(shard.kind))
 
 
 def _roll_up(shard: Shard, records: pa.Table, name: str) -> dict[str, str]:

@@ -42,6 +42,8 @@ class Hour:
     rollups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # The exported files are removed or about to be: the hour cannot be processed again.
     sealed: bool = False
+    # The `origins` of the exported files that the hour was made of; empty in manifests of earlier versions.
+    origins: str = ""
 
     @property
     def paths(self) -> set[str]:

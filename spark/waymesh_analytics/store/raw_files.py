@@ -27,6 +27,10 @@ LISTED = T.StructType(
 )
 
 
+ORIGIN = 8
+"""Length of an `origin`."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawFile:
     """An exported file."""
@@ -124,3 +128,19 @@ def fingerprint(files: Iterable[RawFile]) -> str:
     for line in sorted(f"{file.name.path} {file.size}\n" for file in files):
         digest.update(line.encode())
     return digest.hexdigest()[:16]
+
+
+def origin(file: RawFile) -> str:
+    """Eight hex digits for the router, boot and first record of a file, which a longer version of it has, too."""
+    name = file.name
+    return hashlib.sha256(f"{name.router} {name.boot} {name.first}".encode()).hexdigest()[:ORIGIN]
+
+
+def origins(files: Iterable[RawFile]) -> str:
+    """The origins of files, in one text."""
+    return "".join(sorted(origin(file) for file in files))
+
+
+def split_origins(text: str) -> frozenset[str]:
+    """The origins in a text."""
+    return frozenset(text[at : at + ORIGIN] for at in range(0, len(text), ORIGIN))
