@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from waymesh_operator.cluster.actions import Action
+from waymesh_operator.cluster.desired import DesiredState
+from waymesh_operator.cluster.plan import ObservedState, plan
 from waymesh_operator.errors import LocalError, ManifestError
+from waymesh_operator.local import supervisor
 
 from .local_fakes import Stage, manifest
 
@@ -373,3 +377,24 @@ def test_edge_routers_without_a_group_are_seen(stage: Stage) -> None:
     (mesh,) = stage.supervisor.meshes
     routers = mesh.observe(stage.network.now).mesh.routers
     assert [routers[name].facts.edges_without_group for name in stage.ids()] == [0, 2, 0]
+
+
+def test_at_rest_the_plan_is_computed_once_a_second_and_a_change_is_noticed_at_once(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
+
+    def counted(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
+        computed.append(1)
+        return plan(desired, observed)
+
+    monkeypatch.setattr(supervisor, "plan", counted)
+    stage.settle()
+    stage.step(20)
+    computed.clear()
+    stage.step(100)
+    assert len(computed) <= 11
+    stage.write(manifest(5))
+    stage.step()
+    stage.settle()
+    assert len(stage.ids()) == 5

@@ -20,11 +20,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from waymesh_operator.local.manifest_files import ManifestFiles
 from waymesh_operator.local.mesh import Environment
 from waymesh_operator.local.processes import SystemLauncher
 from waymesh_operator.local.state import default_root
 from waymesh_operator.local.status import BAD, NOTE, Event
-from waymesh_operator.local.supervisor import ManifestFiles, MeshPlan, Supervisor, keep_up
+from waymesh_operator.local.supervisor import MeshPlan, Supervisor, keep_up
 from waymesh_operator.local.tables import (
     TableData,
     action_row,

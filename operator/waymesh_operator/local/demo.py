@@ -22,10 +22,11 @@ from waymesh_operator.routers.management import connect, read_addresses
 from waymesh_operator.routers.observed import RouterState
 
 from .demo_traffic import Account, Order, Traffic
+from .manifest_files import ManifestFiles
 from .mesh import Environment, LocalMesh
 from .processes import SystemLauncher
 from .status import Event
-from .supervisor import ManifestFiles, Supervisor, keep_up
+from .supervisor import Supervisor, keep_up
 from .tables import address_table, event_text, link_table, router_table
 from .terminal import make_console
 

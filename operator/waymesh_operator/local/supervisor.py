@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -12,118 +12,24 @@ from queue import Empty, SimpleQueue
 from waymesh_operator.cluster.actions import Action
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import DesiredMesh
-from waymesh_operator.cluster.plan import plan
-from waymesh_operator.errors import LiveError, LocalError, ManifestError, Problem
-from waymesh_operator.resources.crds import Crd, load_crds
+from waymesh_operator.cluster.plan import ObservedState, plan
+from waymesh_operator.errors import LiveError, LocalError, ManifestError
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.manifests import Document, manifest_files, read_files
-from waymesh_operator.resources.router import Ref, Router, ref_of
-from waymesh_operator.resources.validation import Checked, check
-from waymesh_operator.router_entities.tokens import UNKNOWN, judge_tokens
-from waymesh_operator.router_entities.verdicts import Verdict, judge_listener, judge_users
+from waymesh_operator.resources.router import Ref, Router
+from waymesh_operator.resources.validation import Checked
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
 from .desired import DesiredLocal, LocalContext, desired_local
+from .manifest_files import ManifestFiles
 from .mesh import Environment, LocalMesh
 from .state import PortClaims, PortTable, StateFolder, is_free
 from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
 
-
-class ManifestFiles:
-    """Files and folders with manifests. Keeps the last valid state, with which rules about changes compare."""
-
-    def __init__(self, paths: Sequence[Path], crds: Mapping[str, Crd] | None = None) -> None:
-        self._paths = paths
-        self._crds = load_crds() if crds is None else crds
-        self._seen: object = None
-        self.checked = Checked()
-
-    def changed(self) -> bool:
-        """Whether the files have changed since they were last read."""
-        return self._fingerprint() != self._seen
-
-    def read(self) -> Checked:
-        """Read and check all; raises ManifestError and keeps the last valid state then."""
-        self._seen = self._fingerprint()
-        documents, problems = read_files(self._paths)
-        checked = None
-        try:
-            checked = check(documents, self._crds, self.checked)
-        except ManifestError as error:
-            problems.extend(error.problems)
-        problems.extend(_local_problems(documents))
-        if checked is not None:
-            problems.extend(_secret_problems(documents, checked))
-        if problems or checked is None:
-            raise ManifestError(problems)
-        self.checked = checked
-        return checked
-
-    def _fingerprint(self) -> object:
-        files, _ = manifest_files(self._paths)
-        return tuple(_stamp(file) for file in files)
-
-
-def _stamp(file: Path) -> tuple[str, int, int, int]:
-    try:
-        stat = file.stat()
-    except OSError:
-        return (str(file), 0, 0, 0)
-    return (str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
-
-
-def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    """Return problems with settings that need a cluster: mesh certificates, and ServiceAccounts."""
-    for document in documents:
-        data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
-        for part, i, name, message in _unsupported(data.get("spec")):
-            subject = f"Router/{(data.get('metadata') or {}).get('name')}"
-            yield Problem(document.file, document.line(("spec", part, i)), subject, f"spec.{part}[{i}].{name}", message)
-
-
-def _unsupported(spec: object) -> Iterator[tuple[str, int, str, str]]:
-    """Yield field of spec, index, field of the item, message. The manifest may be invalid in any way."""
-    for i, item in _maps(spec, "listeners"):
-        if item.get("tls") and not item.get("certificate"):
-            message = "local mode issues no certificates: for TLS, set certificate and add its Secret to the manifests"
-            yield "listeners", i, "tls", message
-        if item.get("auth") == "mtls" and not item.get("clientAuthorities"):
-            message = "local mode: for auth mtls, set clientAuthorities and add their Secret to the manifests"
-            yield "listeners", i, "auth", message
-    for i, item in _maps(spec, "tokenProfiles"):
-        if "serviceAccounts" in item:
-            message = "there are no ServiceAccounts in local mode; use issuer, audience, and keysSecretRef or keysUrl"
-            yield "tokenProfiles", i, "serviceAccounts", message
-
-
-def _maps(spec: object, name: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    items = spec.get(name) if isinstance(spec, dict) else None
-    for i, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, dict):
-            yield i, item
-
-
-def _secret_problems(documents: Iterable[Document], checked: Checked) -> Iterator[Problem]:
-    """Check Secrets of listeners and token profiles: they must be in the manifests, and all users must be able to log
-    in."""
-    found = {router.ref: _secrets_of(router, checked) for router in checked.routers}
-    for document in documents:
-        data = document.data
-        if isinstance(data, dict) and data.get("kind") == "Router" and not found[ref_of(data)].good:
-            line = document.line(("spec", "listeners"))
-            yield Problem(document.file, line, f"Router/{ref_of(data)}", "spec.listeners", found[ref_of(data)].message)
-
-
-def _secrets_of(router: Router, checked: Checked) -> Verdict:
-    secrets = checked.secrets_of(router.ref.namespace)
-    verdicts = (judge_users(router, secrets), *(judge_listener(one, secrets) for one in router.listeners))
-    wrong = next((verdict for verdict in verdicts if not verdict.good), None)
-    return wrong or judge_tokens(router, secrets, UNKNOWN)
-
-
 BUSY_S, STEADY_S = 0.05, 0.1
 """Pauses between steps while changes are in progress, and otherwise."""
+REST_S = 1.0
+"""At rest, the plan is computed so often; sooner if the manifests or what is observed has changed."""
 
 
 @dataclasses.dataclass
@@ -139,6 +45,15 @@ class _Entry:
     problem: str = ""
     # The last texts about ports that differ from those of the manifest.
     moved: Sequence[str] = ()
+    # What the last plan was computed from, and when.
+    planned: tuple[Checked, ObservedState] | None = None
+    planned_at: float = 0.0
+
+    def rests(self, checked: Checked, observed: ObservedState, now: float) -> bool:
+        """Return whether the last plan, which was empty, still holds."""
+        known, self.planned = self.planned, (checked, observed)
+        calm = self.converged and self.states.settled and not self.problem and now - self.planned_at < REST_S
+        return calm and known is not None and known[0] is checked and known[1] == observed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -269,6 +184,9 @@ class Supervisor:
 
     def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
         observed = entry.mesh.observe(now)
+        if ref in self._wanted and entry.rests(self._files.checked, observed, now):
+            return
+        entry.planned_at = now
         local = self._desired(ref, entry)
         desired = local.state.mesh
         stored = self._store(entry, local.files)
