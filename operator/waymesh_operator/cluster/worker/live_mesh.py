@@ -35,7 +35,7 @@ from .environment import Environment
 from .inventory import Key, Object
 
 log = logging.getLogger(__name__)
-FIRST_RETRY_S, LAST_RETRY_S = 1.0, 60.0
+FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
 """Seconds after which a router that did not answer is asked again; they double with each failure."""
 FAILURES, SILENCE_S = 2, 15.0
 """After so many failed requests, or seconds without an answer, what a router reported last does not count any more."""
@@ -126,8 +126,8 @@ class Contact:
         self._failures, self._unanswered, self.reported = 0, None, reading
         self._world.metrics.live_requests.labels("done").inc()
         if self._late:
-            self._wake()
             await self._world.at_router(self.router.close)
+            self._wake()
         return reading
 
     def _failed(self, error: LiveError) -> None:
