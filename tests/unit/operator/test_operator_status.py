@@ -44,10 +44,8 @@ GOOD = {"connectionStatus": "SUCCESS", "operStatus": "active", "linkCount": 2}
 
 def written() -> dict[tuple[str, str], dict[str, Any]]:
     """The Secrets of the mesh as the API server has them."""
-    return {
-        ("Secret", name): {"data": {part: base64.b64encode(value).decode() for part, value in data.items()}}
-        for name, data in TLS.secrets("mesh").items()
-    }
+    found = TLS.secrets("mesh").items()
+    return {("Secret", n): {"data": {k: base64.b64encode(v).decode() for k, v in data.items()}} for n, data in found}
 
 
 def seen(resources: Resources = ALL, context: ClusterContext = CONTEXT, **fields: Any) -> MeshSnapshot:
