@@ -4,14 +4,14 @@ from waymesh_amqp.session cimport Session
 from waymesh_amqp.connection cimport Connection
 
 cdef class Link:
+    cdef readonly int state
+    cdef readonly bint attached
     cdef public Session session
     cdef public Connection connection
     cdef public str name
-    cdef readonly int state
     cdef public unsigned int handle
     cdef public unsigned int remote_handle
     cdef public bint is_sender
-    cdef readonly bint attached
     cdef public bint over
     cdef public int snd_settle_mode
     cdef public int rcv_settle_mode

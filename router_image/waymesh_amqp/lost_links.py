@@ -29,15 +29,11 @@ def lose_session(session: Session) -> None:
 def lose_links(connection: Connection, sessions: Sequence[Session]) -> None:
     """Stop all links of these sessions at once; `end_some` notifies the handler later.
 
-    A copy of the list would take as long as the stop: it changes the reference count of each link.
+    One list for all sessions: a copy would take as long as the stop, as it changes the reference count of each link.
     """
     lost: list[Link] = []
     for session in sessions:
-        stopped = session.stop()
-        if lost:
-            lost += stopped
-        else:
-            lost = stopped
+        session.stop(lost)
     lost.reverse()
     connection.lost_links = lost + connection.lost_links if connection.lost_links else lost
     connection.handler.ending[connection] = None

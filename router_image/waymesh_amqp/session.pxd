@@ -50,7 +50,7 @@ cdef class Session:
     cpdef on_end(self, end)
     cpdef answer_end(self)
     cdef over(self, error)
-    cpdef list stop(self)
+    cpdef stop(self, list lost)
     cpdef lose(self, Link link, error)
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)

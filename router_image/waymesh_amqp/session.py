@@ -5,7 +5,7 @@ Frames of the peer are handled in transfer.py, flows.py, dispositions.py and lin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -153,20 +153,18 @@ class Session:
         self.flow_links.clear()
         self.outcomes.clear()
 
-    def stop(self) -> list[Link]:
-        """Stop all links, as the session has ended. The caller must call `lose` for each returned link."""
+    def stop(self, lost: list[Any]) -> None:
+        """Stop all links, as the session has ended, and append them to `lost`. The caller must call `lose` for each."""
         self.flow_links.clear()
         self.outcomes.clear()
         drop_refused(self)
         link: Link
-        found: list[Link] = []
         for e in self.links:
             if e is not None:
                 link = e
                 if link.state != GONE:
                     link.enter(GONE)
-                    found.append(link)
-        return found
+                    lost.append(link)
 
     def lose(self, link: Link, error: ErrorInfo | None) -> None:
         """The link has ended with its session."""
