@@ -17,7 +17,7 @@ from typing import Final
 from tests.bench.errors import BenchError
 from tests.bench.figures import INTERPRETED
 from tests.bench.scenarios import Bench, Scenario, need_start
-from tests.kit.long_turns import CASES
+from tests.kit.routed_turns import ALL_CASES
 
 COUNT: Final = 100_000
 PART: Final = 5
@@ -38,7 +38,7 @@ def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
 
 def longest_ms(name: str, count: int) -> float:
     """Milliseconds of CPU of the longest turn of a case."""
-    scene, event = CASES[name].build(count)
+    scene, event = ALL_CASES[name].build(count)
     gc.collect()
     gc.freeze()
     gc.disable()  # the router has a schedule of its own for this
@@ -57,7 +57,7 @@ def _ms(turn: Callable[[], object]) -> float:
 
 def main(words: Sequence[str]) -> None:
     """Print the longest turn of each case as JSON."""
-    count, names = int(words[0]), words[1:] or list(CASES)
+    count, names = int(words[0]), words[1:] or list(ALL_CASES)
     print(json.dumps({name: round(longest_ms(name, count), 3) for name in names}))
 
 

@@ -21,6 +21,7 @@ from waymesh_amqp.performatives import (
     Transfer,
     encode_frame,
 )
+from waymesh_amqp.settings import ConnectionSettings
 from waymesh_router.core.attaching import mesh_attach
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.link_kinds import CONTROL, DATA
@@ -67,6 +68,7 @@ class Container:
         *,
         credit: int = 10,
         role: str = ROUTE_CONTAINER,
+        settings: ConnectionSettings | None = None,
         **open_: Any,
     ) -> None:
         self.hub = hub
@@ -78,7 +80,7 @@ class Container:
         self.ends: list[End] = []
         self._ended: set[tuple[int, int | None]] = set()  # channel and handle of what it ended itself
         self.outcomes: list[Disposition] = []
-        self.peer = hub.peer()
+        self.peer = hub.peer(settings)
         self.conn: Any = self.peer.conn
         self.conn.role = role
         self.conn.uplink = role == "edge"

@@ -18,6 +18,7 @@ from waymesh_router.ticks import LongWork
 TURN_BUDGET: Final = 256
 """As in runtime/transport/connection_io.py."""
 MOST: Final = 1 << 30
+SETTINGS: Final = ConnectionSettings("engine", links_at_once=16, window=MOST, max_links=MOST)
 SOME: Final = 250
 LONG_MESSAGES: Final = 2_400
 """Of 8 KiB: more than the budgets allow beyond their limits."""
@@ -29,7 +30,7 @@ def _no_line(_module: str, _level: str, _text: str, _event: object = None) -> No
     """A log that nobody reads."""
 
 
-def _drop(_data: bytes) -> None:
+def drop(_data: bytes) -> None:
     """Output that nobody looks at."""
 
 
@@ -46,10 +47,9 @@ class Scene:
 
     def peer(self) -> Peer:
         """A peer with a session."""
-        settings = ConnectionSettings("engine", links_at_once=16, window=MOST, max_links=MOST)
-        peer = self.hub.peer(settings).open().begin()
+        peer = self.hub.peer(SETTINGS).open().begin()
         peer.conn.link_capacity = MOST
-        peer.end.on_bytes = _drop
+        peer.end.on_bytes = drop
         return peer
 
     def receivers(self, count: int, address: Callable[[int], str], credit: int = 0) -> Peer:

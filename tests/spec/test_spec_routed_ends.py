@@ -16,7 +16,7 @@ import pytest
 from tests.kit import frames
 from tests.spec.test_spec_link_routes import Pair
 from waymesh_amqp.performatives import Attach, Close, Detach, End, ErrorInfo, Terminus
-from waymesh_router.core.link_routing.attach import ANSWER_S
+from waymesh_router.core.link_routing.endings import ANSWER_S
 
 ENDS: dict[str, tuple[Callable[[], bytes], type]] = {
     "end": (frames.end, End),

@@ -307,7 +307,7 @@ class Core(Handler):
         self.endpoint_links.withheld.pop(lk, None)
         if lk.kind == ROUTED:
             self.routed_attaches.lost(lk, error)
-            self.context.telemetry.link_detached(lk)
+            self.interruptions.report_end(lk)
             return
         self.mesh_links.lost(conn, lk)
         if self.uplink is not None and conn.uplink:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.settlement.interruptions import drop_waiting
 from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
 
@@ -109,7 +110,7 @@ class MemoryRelief:
         """Drop the waiting messages of a client; None: of all senders that are gone, the oldest up to `until`."""
         core = self._core
         before = core.budget.kept
-        core.interruptions.drop_waiting(conn, list(core.links.values()), list(core.addresses.values()), until)
+        drop_waiting(core.interruptions, conn, list(core.links.values()), list(core.addresses.values()), until)
         dropped = before - core.budget.kept
         if conn is None and dropped:
             self._tell(f"{dropped} bytes of waiting messages whose senders are gone are dropped")

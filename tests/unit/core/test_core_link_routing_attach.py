@@ -12,7 +12,8 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Attach, Detach, ErrorInfo, Terminus
 from waymesh_amqp.types import Described, Symbol
 from waymesh_router.core.link_kinds import LINK_BALANCED, ROUTED
-from waymesh_router.core.link_routing.attach import LINK_LOST, NO_ROUTE
+from waymesh_router.core.link_routing.attach import NO_ROUTE
+from waymesh_router.core.link_routing.endings import LINK_LOST
 from waymesh_router.core.link_routing.route_candidates import link_route_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kit.answering import Container
-from tests.kit.pump import Hub, core_hub
+from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.states import MAPPED
@@ -20,8 +20,8 @@ def hub() -> Hub:
 
 
 @pytest.fixture
-def mirrors() -> MirrorSessions:
-    return MirrorSessions()
+def mirrors(hub: Hub) -> MirrorSessions:
+    return MirrorSessions(core_of(hub).context.portions)
 
 
 def origin(hub: Hub) -> Any:

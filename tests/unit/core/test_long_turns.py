@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.kit.long_turns import CASES
+from tests.kit.routed_turns import ALL_CASES
 from tests.kit.steps import steps
 
 MANY: Final = 1_200
@@ -20,6 +20,8 @@ LONG: Final[Mapping[str, str]] = {
     "close": "all links stop at once, so that none takes a message",
     "lost": "as above",
     "session": "as above",
+    "routed-links": "as above",
+    "routed-client": "as above",
     "ids-wrapped": "the ids in use are passed over, once each",
     "excess": "all links and addresses are searched at once: in portions, memory would grow meanwhile",
     "waiting-sent": "at most what an output buffer holds is sent at once",
@@ -29,12 +31,12 @@ LONG: Final[Mapping[str, str]] = {
 
 def longest(name: str, count: int) -> tuple[int, int]:
     """Steps of the longest turn, and the number of turns."""
-    scene, event = CASES[name].build(count)
+    scene, event = ALL_CASES[name].build(count)
     counts = [steps(turn) for turn in scene.turns(event)]
     return max(counts), len(counts)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in LONG])
+@pytest.mark.parametrize("name", [name for name in ALL_CASES if name not in LONG])
 def test_the_longest_turn_does_not_grow(name: str) -> None:
     many, turns = longest(name, MANY)
     more, more_turns = longest(name, MORE)

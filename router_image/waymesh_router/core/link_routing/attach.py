@@ -5,15 +5,12 @@ Routing chapter "Configuring Link Routing", inter-router.md "Link routes across 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
-from waymesh_amqp.states import ATTACH_RCVD, MAPPED
 from waymesh_router.core import tenants
 from waymesh_router.core.addresses.keys import MOBILE, is_management_key, of_routers
 from waymesh_router.core.addresses.patterns import split_words
@@ -21,6 +18,7 @@ from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
+from waymesh_router.core.link_routing.endings import RoutedEndings
 from waymesh_router.core.link_routing.held import Again, HeldAttaches
 from waymesh_router.core.link_routing.route_candidates import ClientLink, RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
@@ -41,11 +39,6 @@ if TYPE_CHECKING:
 _PHASES = f"0123456789{FALLBACK}"
 NO_ROUTE = "qd:no-route-to-dest"
 NO_ROUTE_TEXT = "No route to the destination node"
-LINK_LOST = "qd:routed-link-lost"
-LINK_LOST_TEXT = "Connectivity to the peer container was lost"
-ANSWER_S = 5.0
-"""Maximum delay of the answer to a client's detach while the container answers. The delay ensures that
-the container knows of the detach before the client's next attach, perhaps through another router."""
 
 
 class RoutedAttaches:
@@ -67,10 +60,10 @@ class RoutedAttaches:
         self._interruptions = interruptions
         self._loads: dict[int, int] = {}  # number of forwarded links, by id of the connection
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
-        self._mirrors = MirrorSessions()
+        self._mirrors = MirrorSessions(context.portions)
         self._warned: set[str] = set()  # connectors and listeners with a warning about the names of durable links
         self.held = HeldAttaches()
-        self._postponed_answers: deque[tuple[float, RouterLink]] = deque()  # deadlines, and detached links to answer
+        self.endings = RoutedEndings(context, interruptions)
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
         """Forward or hold an attach; False if no link route matches. Raises Refusal."""
@@ -174,9 +167,7 @@ class RoutedAttaches:
         """Answer overdue detaches; call it several times a second."""
         self._mirrors.tidy()
         self.held.tick()
-        now, waiting = self._context.now, self._postponed_answers
-        while waiting and (waiting[0][0] <= now or not waiting[0][1].answer_postponed):
-            waiting.popleft()[1].answer_now()
+        self.endings.tick()
 
     def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
         """Candidates, best first: containers of this router, those with the fewest links first, then other routers.
@@ -281,9 +272,7 @@ class RoutedAttaches:
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)
 
     def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:
-        """One of two partners has ended: detach the other with the same error."""
-        other = lk.partner
-        self._interruptions.routed_link_lost(lk)
+        """One of two partners has ended: detach the other with the same error, after the last delivery has ended."""
         if lk.route is not None:
             self._node_gone(lk.route)
             there = lk.connection.id
@@ -293,21 +282,7 @@ class RoutedAttaches:
             self._mirrors.link_gone(lk.session)
             if lk.route.entity is not None:
                 lk.route.entity.links -= 1
-        if other is None:
-            return
-        closed = lk.closed
-        if lk.connection.over or lk.session.state != MAPPED:
-            closed = other.route is None  # state in the container outlives the client's connection
-            if not closed:
-                error = None
-            elif error is None or lk.connection.over:
-                error = _lost_with(lk.connection, error)
-        if other.state == ATTACH_RCVD:
-            other.send_attach(other.bare_answer())
-            closed = True
-        other.detach_with(error, closed)
-        if other.route is not None and lk.answer_after(other):
-            self._postponed_answers.append((self._context.now + ANSWER_S, lk))
+        self.endings.begin(lk, error)
 
     # ---- nodes that containers created for dynamic termini
     def _node_made(self, upstream: RouterLink, route: UpstreamLink, address: str) -> None:
@@ -358,15 +333,3 @@ def _manages(session: Session) -> bool:
     """
     addresses = (link.address for link in session.links if link is not None and not link.is_sender)  # type: ignore[attr-defined]
     return any(address is not None and is_management_key(address.key) for address in addresses)
-
-
-def _lost_with(conn: RouterConnection, reason: ErrorInfo | None) -> ErrorInfo:
-    """The error for a client after the container's connection ended; includes the container's error.
-
-    The condition stays qd:routed-link-lost, which tells clients that they may attach the link again; `info` has the
-    original condition. Errors of connections between routers are not passed to clients.
-    """
-    if to_router(conn) or reason is None or not reason.condition:
-        return ErrorInfo(LINK_LOST, LINK_LOST_TEXT)
-    info = {Symbol("condition"): Symbol(reason.condition), Symbol("description"): reason.description}
-    return ErrorInfo(LINK_LOST, f"{LINK_LOST_TEXT}: {reason.description or reason.condition}", info)

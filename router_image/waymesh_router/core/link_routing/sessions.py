@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.states import BEGIN_SENT, MAPPED
+from waymesh_router.core.portions import Rounds
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.model import RouterConnection
+    from waymesh_router.core.portions import Portions
+
+END_COST = 10
 
 
 class SessionPending(Exception):
@@ -39,11 +43,12 @@ class MirrorSessions:
     until its begin is answered: until then, it takes as many as the last one that the peer answered, or one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, portions: Portions) -> None:
         self._by_origin: dict[tuple[Session, int], Session] = {}
         self._mirrors: dict[Session, _Mirror] = {}
         self._idle: set[Session] = set()
         self._coordinated: dict[Session, list[Session]] = {}
+        self._ends = Rounds(portions, "sessions of routed links", self._idle, self._end_if_idle)
 
     def session(self, origin: Session, conn: RouterConnection) -> Session:
         """A session on `conn` for one more link of `origin`. Raises AmqpError if the peer has no room for it, and
@@ -96,19 +101,25 @@ class MirrorSessions:
 
         A session whose link still waits for a detach stays: after an end, the peer would not send the detach.
         """
-        resting = [session for session in self._idle if not session.handles.used]
-        for session in resting:
-            mirror = self._mirrors.pop(session)
-            for place in mirror.origins:
-                if self._by_origin.get(place) is session:
-                    del self._by_origin[place]
-            for origin in mirror.coordinated:
-                left = [s for s in self._coordinated.pop(origin, ()) if s is not session]
-                if left:
-                    self._coordinated[origin] = left
-            if session.state == MAPPED:
-                session.end()
-        self._idle.difference_update(resting)
+        if self._idle:
+            self._ends.begin()
+
+    def _end_if_idle(self, session: Session) -> int:
+        """End a session without links. Returns the cost."""
+        if session.handles.used or session not in self._idle:
+            return 1
+        self._idle.discard(session)
+        mirror = self._mirrors.pop(session)
+        for place in mirror.origins:
+            if self._by_origin.get(place) is session:
+                del self._by_origin[place]
+        for origin in mirror.coordinated:
+            left = [s for s in self._coordinated.pop(origin, ()) if s is not session]
+            if left:
+                self._coordinated[origin] = left
+        if session.state == MAPPED:
+            session.end()
+        return END_COST
 
     def connections(self, origin: Session) -> dict[int, RouterConnection]:
         """Connections, by id, of the coordinator links of a session."""

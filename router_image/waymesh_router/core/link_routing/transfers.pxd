@@ -26,6 +26,5 @@ cdef class RoutedLinks:
     cdef on_flow_details(self, RouterLink link, IncomingFlow flow)
     cdef end_drain(self, RouterLink out, RouterLink lk)
     cdef release_held(self, RouterLink out)
-    cdef forget_all(self, RouterLink out)
 
 cdef bytes transfer_header(RouterLink out, unsigned int oid, Queued q, bint more, Py_ssize_t payload)

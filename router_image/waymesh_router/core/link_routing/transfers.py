@@ -297,14 +297,6 @@ class RoutedLinks:
                     q.link.discard = True
                 self.budget.release(q.link)
 
-    def forget_all(self, out: RouterLink) -> None:
-        """A client's receiver has ended: the container decides about deliveries without an outcome."""
-        d: Delivery
-        for e in out.session.unsettled_out.of(out):
-            d = e
-            if d.out is out:
-                self.settlement.forget(d)
-
 
 def transfer_header(
     out: RouterLink, oid: cython.uint, q: Queued, more: cython.bint, payload: cython.Py_ssize_t

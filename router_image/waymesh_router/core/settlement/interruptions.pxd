@@ -24,6 +24,7 @@ cdef class Interruptions:
     cdef object context
     cdef dict ending
     cdef Gathering gathering
+    cdef public object routed_link_ended
     cdef on_abort(self, RouterLink lk)
     cdef cut_short(self, RouterLink lk, Delivery d)
     cdef drop_arriving(self, RouterLink lk)
@@ -37,13 +38,15 @@ cdef class Interruptions:
     cdef end_incoming(self, RouterLink lk, Delivery d)
     cdef end_later(self, DeliveryRing ring, RouterLink lk)
     cpdef report_end(self, RouterLink lk)
-    cdef report_ended(self, DeliveryRing ring)
+    cpdef bint ends_later(self, RouterLink lk) except -1
+    cdef end_if_last(self, DeliveryRing ring, RouterLink lk)
     cpdef list live(self, DeliveryRing ring)
     cpdef int end_some(self, DeliveryRing ring, list left) except -1
     cpdef int drop_some(self, RouterLink out, list left) except -1
     cpdef routed_link_lost(self, RouterLink lk)
-    cpdef drop_waiting(self, RouterConnection connection, list links, list addresses, long long until)
+    cpdef part(self, RouterLink lk)
     cdef bint needs_frames(self, Session session) except -1
 
 cpdef on_oversized(Interruptions parts, RouterLink lk, IncomingTransfer transfer)
 cdef refuse_oversized(Interruptions parts, RouterLink lk, IncomingTransfer transfer)
+cpdef drop_waiting(Interruptions parts, RouterConnection connection, list links, list addresses, long long until)

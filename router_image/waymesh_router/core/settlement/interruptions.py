@@ -31,6 +31,8 @@ else:
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waymesh_amqp.delivery import Delivery, DeliveryRing
     from waymesh_amqp.session import Session
     from waymesh_amqp.transfer import IncomingTransfer
@@ -61,6 +63,8 @@ class Interruptions:
         # Links whose deliveries end in portions; True: the link has ended otherwise, and must be reported
         self.ending: dict[DeliveryRing, dict[RouterLink, bool]] = {}
         self.gathering: Gathering = credit.gathering
+        self.routed_link_ended: Callable[[RouterLink], object] = lambda lk: None
+        """Called when deliveries of a routed link have ended in portions, the last one now."""
 
     # ---- while a delivery arrives
     def on_abort(self, lk: RouterLink) -> None:
@@ -142,8 +146,8 @@ class Interruptions:
     def consumer_lost(self, out: RouterLink) -> None:
         """An outgoing link has ended: report modified for sent deliveries, which may have been seen, else released.
 
-        In sessions with many deliveries, they end in portions, except on a link route, whose other link ends next. One
-        that still arrives ends now, as the credit of its sender depends on it.
+        In sessions with many deliveries, they end in portions. One that still arrives ends now, as the credit of its
+        sender depends on it.
         """
         ring: DeliveryRing = out.session.unsettled_out
         feeder: RouterLink | None = out.feeder
@@ -155,7 +159,7 @@ class Interruptions:
             if d is not None:
                 self.end_outgoing(out, d)
         if out.unsettled:
-            if ring.count > AT_ONCE and out.kind != ROUTED:
+            if ring.count > AT_ONCE:
                 self.end_later(ring, out)
             else:
                 for e in ring.of(out):
@@ -171,8 +175,15 @@ class Interruptions:
             self.multicast.drop_waiting(out, out.undelivered())
 
     def end_outgoing(self, out: RouterLink, d: Delivery) -> None:
-        """End a delivery that was sent on a link that has ended, if it has not ended yet."""
-        if d.out is out:
+        """End a delivery that was sent on a link that has ended, if it has not ended yet.
+
+        If it was a client's receiver on a link route, the container decides about it.
+        """
+        if d.out is not out:
+            return
+        if out.kind == ROUTED and out.route is None:
+            self.settlement.forget(d)
+        else:
             out.session.unsettled_out.drop(d)
             arriving = self.settlement.on_outcome(d, True, MODIFIED_FAILED if d.sent else RELEASED)
             if arriving is not None:
@@ -196,7 +207,7 @@ class Interruptions:
         lk.drop_head()
         ring: DeliveryRing = lk.session.unsettled_in
         if lk.unsettled:
-            if ring.count > AT_ONCE and lk.kind != ROUTED:
+            if ring.count > AT_ONCE:
                 self.end_later(ring, lk)
             else:
                 for e in ring.of(lk):
@@ -227,25 +238,31 @@ class Interruptions:
         else:
             self.context.telemetry.link_detached(lk)
 
-    def report_ended(self, ring: DeliveryRing) -> None:
-        """All deliveries of a session were looked at: report the links that have none left."""
-        lk: RouterLink
-        links = self.ending.pop(ring, {})
-        for e in list(links):
-            lk = e
-            if lk.unsettled == 0 and links.pop(lk):
-                self.context.telemetry.link_detached(lk)
-        if links:
-            self.ending[ring] = links
+    def ends_later(self, lk: RouterLink) -> bool:
+        """Whether a link has ended and some of its deliveries have not."""
+        links = self.ending.get(lk.session.unsettled_out if lk.is_sender else lk.session.unsettled_in)
+        return links is not None and lk in links
 
-    def live(self, ring: DeliveryRing) -> list[Delivery]:
-        """The unsettled deliveries of a session in one direction."""
-        self.report_ended(ring)
-        return ring.live()
+    def end_if_last(self, ring: DeliveryRing, lk: RouterLink) -> None:
+        """All deliveries of a session were looked at: a link of which none is left has ended altogether."""
+        links = self.ending.get(ring)
+        if links is None or lk.unsettled > 0:
+            return
+        reported = links.pop(lk, False)
+        if not links:
+            del self.ending[ring]
+        if reported:
+            if lk.kind == ROUTED:
+                self.routed_link_ended(lk)
+            self.context.telemetry.link_detached(lk)
+
+    def live(self, ring: DeliveryRing) -> list[Any]:
+        """The unsettled deliveries of a session in one direction, and then its links that have ended."""
+        return [*ring.live(), *self.ending.get(ring, ())]
 
     def end_some(self, ring: DeliveryRing, left: list[Any]) -> cython.int:
-        """Look at some deliveries of a session with thousands of them, and end those whose link has ended: returns the
-        cost.
+        """Look at some deliveries of a session with thousands of them, and end those whose link has ended; or, after
+        the last one, at one of its links that have ended. Returns the cost.
 
         Until then such a delivery stays in its session, and ends as always if its other side settles it. Decision 0057.
         """
@@ -254,16 +271,18 @@ class Interruptions:
         count: cython.int = A_STEP
         while count > 0 and left:
             count -= 1
-            d = left.pop()
+            e = left.pop()
+            if isinstance(e, RouterLink):
+                self.end_if_last(ring, e)
+                break
+            d = e
             link = d.out if ring.outgoing else d.link
-            if link is None or not link.over or link.kind == ROUTED:
+            if link is None or not link.over:
                 continue
             if ring.outgoing:
                 self.end_outgoing(link, d)
             else:
                 self.end_incoming(link, d)
-        if not left:
-            self.report_ended(ring)
         return STEP_COST
 
     def drop_some(self, out: RouterLink, left: list[Any]) -> cython.int:
@@ -275,12 +294,11 @@ class Interruptions:
         return STEP_COST
 
     def routed_link_lost(self, lk: RouterLink) -> None:
-        """One of two link-route partners has ended: end its deliveries and remove it from the other."""
+        """One of two link-route partners has ended: end its deliveries. Until `part`, what the other link sends waits
+        for it."""
         other: RouterLink | None = lk.partner
         if lk.is_sender:
             self.routed.release_held(lk)
-            if lk.route is None:
-                self.routed.forget_all(lk)
             self.consumer_lost(lk)
         else:
             if other is not None:
@@ -288,35 +306,14 @@ class Interruptions:
                     self.routed.drop_held(lk, lk.queued)
                 self.routed.release_held(other)
             self.producer_lost(lk)
-        lk.partner = None
+
+    def part(self, lk: RouterLink) -> None:
+        """Remove a link that has ended and its partner from each other. What waits between them is released."""
+        other: RouterLink | None = lk.partner
         if other is not None:
+            self.routed.release_held(lk if lk.is_sender else other)
+            lk.partner = None
             other.partner = None
-
-    # ---- memory
-    def drop_waiting(
-        self, connection: RouterConnection | None, links: list[Any], addresses: list[Any], until: cython.longlong
-    ) -> None:
-        """Free the memory of the messages of a client that is about to be disconnected, or, with None, of all senders
-        that are gone: release those that wait, and drop those that still arrive.
-
-        `links` and `addresses`: all of the router; `until`: see `Queued.came_from`.
-        """
-        lk: RouterLink
-        for e in links:
-            lk = e
-            if lk.is_sender:
-                if lk.streaming:
-                    for back in self.pending.streams.take_back(lk, connection, until):
-                        self.pending.give_back(back, RELEASED)
-                if lk.partner is None and lk.queue is not None:
-                    self.multicast.drop_of(lk, connection, until)
-            elif lk.connection is connection:
-                self.drop_arriving(lk)
-                lk.drop_head()
-                if lk.partner is not None:
-                    self.routed.release_held(lk.partner)
-        for e in addresses:
-            self.pending.drop_of(e, connection, until)
 
     # ---- sessions
     def needs_frames(self, session: Session) -> cython.bint:
@@ -368,3 +365,33 @@ def refuse_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTra
     parts.settlement.refuse(lk, transfer.more, TOO_LARGE_REJECTED)
     if lk.partner is not None:
         parts.routed.pass_credit(lk.partner)
+
+
+def drop_waiting(
+    parts: Interruptions,
+    connection: RouterConnection | None,
+    links: list[Any],
+    addresses: list[Any],
+    until: cython.longlong,
+) -> None:
+    """Free the memory of the messages of a client that is about to be disconnected, or, with None, of all senders
+    that are gone: release those that wait, and drop those that still arrive.
+
+    `links` and `addresses`: some of the router; `until`: see `Queued.came_from`.
+    """
+    lk: RouterLink
+    for e in links:
+        lk = e
+        if lk.is_sender:
+            if lk.streaming:
+                for back in parts.pending.streams.take_back(lk, connection, until):
+                    parts.pending.give_back(back, RELEASED)
+            if lk.partner is None and lk.queue is not None:
+                parts.multicast.drop_of(lk, connection, until)
+        elif lk.connection is connection:
+            parts.drop_arriving(lk)
+            lk.drop_head()
+            if lk.partner is not None:
+                parts.routed.release_held(lk.partner)
+    for e in addresses:
+        parts.pending.drop_of(e, connection, until)

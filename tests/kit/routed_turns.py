@@ -1,0 +1,139 @@
+"""Cases of long turns with link routes: many routed links, sessions for them, or deliveries on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.kit import frames
+from tests.kit.answering import Container
+from tests.kit.long_turns import CASES, MOST, SETTINGS, Case, Scene, drop
+from tests.kit.pump import Peer
+
+ROUTE: Final = {"identity": "1", "direction": "both", "prefix": "b", "connection": "broker"}
+SESSIONS_OF: Final = 4
+"""So many things are one session with a routed link."""
+WIDE: Final = {"incoming_window": MOST, "outgoing_window": MOST}
+
+Built = tuple[Scene, Callable[[], object]]
+
+
+class RoutedScene(Scene):
+    """A core with a container, whose output is dropped like that of all peers once `rest` was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.core.linkroutes.add(ROUTE)
+        self.container = Container(self.hub, credit=MOST, settings=SETTINGS)
+        self.container.conn.link_capacity = MOST
+
+    def rest(self) -> None:
+        """The container answers nothing more."""
+        self.hub.turn()
+        self.container.peer.end.on_bytes = drop
+
+    def open_windows(self) -> None:
+        """The container takes and sends as many frames as it wants."""
+        for session in self.container.conn.sessions.values():
+            session.window_end = session.next_incoming_id + MOST
+            self.container.send(frames.flow(session.channel, **WIDE))
+
+    def sender(self, count: int) -> Peer:
+        """A client that has sent this many unsettled deliveries to the container."""
+        peer = self.senders(1, lambda _: "b/q")
+        self.open_windows()
+        self.rest()
+        for number in range(count):
+            peer.end.feed(frames.transfer(number))
+            self.now_and_then(number)
+        self.hub.turn()
+        (session,) = self.container.conn.sessions.values()
+        assert session.unsettled_out.count == count
+        return peer
+
+    def receiver(self, count: int) -> Peer:
+        """A client that has received this many unsettled deliveries from the container."""
+        peer = self.receivers(1, lambda _: "b/q", credit=MOST)
+        self.open_windows()
+        self.rest()
+        (link,) = self.container.links
+        for number in range(count):
+            self.container.peer.end.feed(frames.transfer(number, handle=link.handle, channel=link.channel))
+            self.now_and_then(number)
+        self.hub.turn()
+        assert peer.session().unsettled_out.count == count
+        return peer
+
+    def sessions(self, count: int) -> Peer:
+        """A client with this many sessions, each with a routed link."""
+        peer = self.peer()
+        for channel in range(count):
+            if channel:
+                peer.end.feed(frames.begin(channel))
+            peer.end.feed(frames.attach_sender(f"s{channel}", channel=channel, address="b/q"))
+            self.now_and_then(channel)
+        self.rest()
+        assert peer.conn.links == count
+        return peer
+
+
+def _container_lost(count: int) -> Built:
+    scene = RoutedScene()
+    scene.sender(count)
+    return scene, lambda: scene.container.conn.eof("killed")
+
+
+def _sender_lost(count: int) -> Built:
+    scene = RoutedScene()
+    peer = scene.sender(count)
+    return scene, lambda: peer.conn.eof("killed")
+
+
+def _receiver_lost(count: int) -> Built:
+    scene = RoutedScene()
+    peer = scene.receiver(count)
+    return scene, lambda: peer.conn.eof("killed")
+
+
+def _receiver_detached(count: int) -> Built:
+    scene = RoutedScene()
+    peer = scene.receiver(count)
+    return scene, lambda: scene.send(peer, frames.detach())
+
+
+def _links_of_container(count: int) -> Built:
+    scene = RoutedScene()
+    scene.senders(count, "b/{}".format)
+    scene.rest()
+    return scene, lambda: scene.container.conn.eof("killed")
+
+
+def _links_of_client(count: int) -> Built:
+    scene = RoutedScene()
+    peer = scene.senders(count, "b/{}".format)
+    scene.rest()
+    return scene, lambda: peer.conn.eof("killed")
+
+
+def _sessions_idle(count: int) -> Built:
+    scene = RoutedScene()
+    peer = scene.sessions(count // SESSIONS_OF)
+    peer.conn.eof("killed")
+    for turn in scene.turns(lambda: None):
+        turn()
+    for session in scene.container.conn.sessions.values():
+        for handle in range(len(session.links)):
+            scene.container.peer.end.feed(frames.detach(handle, channel=session.channel, closed=True))
+    return scene, scene.core.routed_attaches.tick
+
+
+ALL_CASES: Final[Mapping[str, Case]] = {
+    **CASES,
+    "routed-container": Case("a container is lost; unsettled deliveries on a link route to it", _container_lost),
+    "routed-sender": Case("their sender is lost; unsettled deliveries on a link route", _sender_lost),
+    "routed-receiver": Case("their receiver is lost; unsettled deliveries on a link route", _receiver_lost),
+    "routed-detach": Case("their receiver detaches; unsettled deliveries on a link route", _receiver_detached),
+    "routed-links": Case("a container is lost; routed links to it", _links_of_container),
+    "routed-client": Case("a client is lost; its routed links", _links_of_client),
+    "routed-sessions": Case("their links are gone; sessions for routed links, a quarter as many", _sessions_idle),
+}
