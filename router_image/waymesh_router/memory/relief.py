@@ -7,11 +7,12 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.portions import COST_A_TURN
 from waymesh_router.core.settlement.interruptions import drop_waiting
 from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
@@ -24,6 +25,10 @@ AGAIN_S = 0.01
 """Minimum time between two searches for the client whose messages take the most memory."""
 GONE_PART = 10
 """Messages whose senders are gone may take 1/GONE_PART of `maxMemory`."""
+LINKS_A_STEP = 5_000
+"""Links, and as many addresses, that a step searches: half a millisecond."""
+STEP_COST = COST_A_TURN // 2
+"""More than other walks do in a turn, because memory grows meanwhile."""
 _ALL = (1 << 63) - 1
 _ROUTERS = (INTER_ROUTER, "edge")
 _MIB = 1 << 20
@@ -31,6 +36,46 @@ _MIB = 1 << 20
 
 def _kept(conn: RouterConnection) -> int:
     return conn.kept
+
+
+class Dropping:
+    """A walk over all links and addresses that drops the waiting messages of a client; None: of all senders that are
+    gone, the oldest up to `until`. Until it ends, no further frame of the client is handled.
+
+    `then` is called at the end, with the number of dropped bytes.
+    """
+
+    def __init__(self, core: Core, conn: RouterConnection | None, until: int, then: Callable[[int], object]) -> None:
+        self._core = core
+        self._conn = conn
+        self._until = until
+        self._then = then
+        self._links = list(core.links.values())
+        self._addresses = list(core.addresses.values())
+        self._dropped = 0
+        if conn is not None:
+            conn.waits += 1
+
+    def __str__(self) -> str:
+        return "waiting messages"
+
+    def step(self) -> int:
+        """Search some links and addresses. What arrives meanwhile at those that were searched stays."""
+        core, links, addresses = self._core, self._links[-LINKS_A_STEP:], self._addresses[-LINKS_A_STEP:]
+        del self._links[-LINKS_A_STEP:], self._addresses[-LINKS_A_STEP:]
+        before = core.budget.kept
+        try:
+            drop_waiting(core.interruptions, self._conn, links, addresses, self._until)
+        finally:
+            self._dropped += before - core.budget.kept
+            if not self._links and not self._addresses:
+                self._end()
+        return STEP_COST if self._links or self._addresses else 0
+
+    def _end(self) -> None:
+        if self._conn is not None:
+            self._conn.waits -= 1
+        self._then(self._dropped)
 
 
 class MemoryRelief:
@@ -45,20 +90,23 @@ class MemoryRelief:
         self._core = core
         self._log = log
         self._next = 0.0
+        self._dropping = False  # in a walk
 
     def end_excess(self, now: float) -> None:
         """Free memory if the waiting messages exceed the budgets by far. Must be called in each turn of the event loop
         in which `BufferBudget.excess` is set: a client could fill the memory between two ticks."""
-        if now < self._next:
+        if now < self._next or self._dropping:
             return
         self._next = now + AGAIN_S
         budget = self._core.budget
         budget.excess = False
-        if budget.kept - sum(conn.kept for conn in self._connections() if conn.role in _ROUTERS) <= budget.most:
-            return
-        self._drop_waiting(None)
+        if budget.kept - sum(conn.kept for conn in self._connections() if conn.role in _ROUTERS) > budget.most:
+            self._drop_of_gone(_ALL, self._end_worst)
+
+    def _end_worst(self) -> None:
+        """Disconnect the client with the most waiting bytes if those of senders that are gone were not enough."""
         clients = self._clients()
-        if sum(conn.kept for conn in clients) > budget.most:
+        if sum(conn.kept for conn in clients) > self._core.budget.most:
             self._disconnect(max(clients, key=_kept))
 
     def when_short(self, full: bool, limit: int) -> None:
@@ -70,10 +118,16 @@ class MemoryRelief:
         A client is only disconnected if the messages of all clients together exceed the budget of the router or, while
         memory is full, its own messages exceed its budget.
         """
-        budget = self._core.budget
+        if self._dropping:
+            return
         until = self._oldest_beyond(limit // GONE_PART)
         if until:
-            self._drop_waiting(None, until)
+            self._drop_of_gone(until, lambda: self._end_too_large(full))
+        else:
+            self._end_too_large(full)
+
+    def _end_too_large(self, full: bool) -> None:
+        budget = self._core.budget
         clients = self._clients()
         worst = max(clients, key=_kept, default=None)
         if worst is None:
@@ -106,20 +160,33 @@ class MemoryRelief:
             until = arrival
         return until
 
-    def _drop_waiting(self, conn: RouterConnection | None, until: int = _ALL) -> None:
-        """Drop the waiting messages of a client; None: of all senders that are gone, the oldest up to `until`."""
-        core = self._core
-        before = core.budget.kept
-        drop_waiting(core.interruptions, conn, list(core.links.values()), list(core.addresses.values()), until)
-        dropped = before - core.budget.kept
-        if conn is None and dropped:
-            self._tell(f"{dropped} bytes of waiting messages whose senders are gone are dropped")
+    def _drop_of_gone(self, until: int, then: Callable[[], object]) -> None:
+        """Drop the waiting messages of all senders that are gone, the oldest up to `until`."""
+
+        def told(dropped: int) -> None:
+            if dropped:
+                self._tell(f"{dropped} bytes of waiting messages whose senders are gone are dropped")
+            then()
+
+        self._drop(None, until, told)
 
     def _disconnect(self, conn: RouterConnection) -> None:
         reason = f"{max(1, conn.kept // _MIB)} MiB of its messages wait, and the router is short of memory"
-        self._drop_waiting(conn)
-        self._tell(f"[C{conn.id}] disconnected: {reason}")
-        conn.fail(RESOURCE_LIMIT_EXCEEDED, f"{reason} (maxBufferedBytes)")
+
+        def close(_dropped: int) -> None:
+            if not conn.over:
+                self._tell(f"[C{conn.id}] disconnected: {reason}")
+                conn.fail(RESOURCE_LIMIT_EXCEEDED, f"{reason} (maxBufferedBytes)")
+
+        self._drop(conn, _ALL, close)
+
+    def _drop(self, conn: RouterConnection | None, until: int, then: Callable[[int], object]) -> None:
+        def done(dropped: int) -> None:
+            self._dropping = False
+            then(dropped)
+
+        self._dropping = True
+        self._core.context.portions.begin(Dropping(self._core, conn, until, done))
 
     def _tell(self, text: str) -> None:
         detail: dict[str, str | int] = {"limit": "maxBufferedBytes", "maximum": self._core.budget.per_router}

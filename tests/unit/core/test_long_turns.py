@@ -23,7 +23,7 @@ LONG: Final[Mapping[str, str]] = {
     "routed-links": "as above",
     "routed-client": "as above",
     "ids-wrapped": "the ids in use are passed over, once each",
-    "excess": "all links and addresses are searched at once: in portions, memory would grow meanwhile",
+    "excess": "10,000 links and addresses are searched in a portion, as memory grows meanwhile",
     "waiting-sent": "at most what an output buffer holds is sent at once",
 }
 """Cases in which the longest turn grows, and why."""

@@ -10,9 +10,11 @@ from tests.kit import frames
 from tests.kit.answering import Container
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.kit.steps import steps
 from waymesh_amqp.outcomes import RELEASED
 from waymesh_amqp.performatives import Close, Disposition, Transfer
 from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES, RECORD_BYTES
+from waymesh_router.memory import relief
 from waymesh_router.memory.relief import AGAIN_S, MemoryRelief
 
 KIB = b"x" * 1024
@@ -116,6 +118,28 @@ def test_it_looks_for_a_client_only_from_time_to_time() -> None:
     left = scene.core.budget.kept
     scene.relief.end_excess(100.0 + 2 * AGAIN_S)
     assert (left, scene.core.budget.kept) == (9 * SIZE, 0)
+
+
+def test_many_links_are_searched_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relief, "LINKS_A_STEP", 2)
+    scene = Scene(4 * SIZE)
+    scene.core.budget.most = 12 * SIZE
+    consumers = [scene.consumer(f"q{number % 7 or ''}") for number in range(40)]
+    modest, greedy = scene.producer(3), scene.producer(10)
+    most = 0
+    scene.relief.end_excess(100.0)
+    scene.relief.end_excess(100.0 + 2 * AGAIN_S)
+    greedy.end.feed(frames.transfer(10, frames.message(KIB)))
+    for _ in range(100):
+        most = max(most, steps(scene.core.context.portions.run))
+        if not scene.core.context.portions:
+            break
+    assert most < 1_000, "42 links take far more"
+    assert end_of(greedy) == ([RELEASED] * 11, "amqp:resource-limit-exceeded")
+    assert end_of(modest) == ([], "")
+    assert scene.core.budget.kept == 3 * SIZE
+    assert len(scene.log) == 1
+    assert not any(peer.conn.done for peer in consumers)
 
 
 def test_messages_of_clients_that_are_gone_are_dropped_first() -> None:
