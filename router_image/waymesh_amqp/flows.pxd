@@ -6,6 +6,8 @@ from waymesh_amqp.wire cimport Octets
 
 cdef read_flow(Session session, Octets b, Py_ssize_t p, Py_ssize_t end)
 cdef take_link_flow(Session session, Link link, IncomingFlow flow)
+cdef take_credit_first(Session session, IncomingFlow flow)
+cdef take_credit(Link link, IncomingFlow flow)
 cdef take_sender_count(Session session, Link link, unsigned int count)
 cdef credit_everywhere(Session session)
 cdef renew_window(Session session)

@@ -56,6 +56,7 @@ def read_flow(
     shut: cython.bint = session.remote_window <= 0
     session.remote_window = flow.incoming_window - serial_gap(session.next_outgoing_id, seen)
     if session.blocked:
+        take_credit_first(session, flow)
         session.unblock()
     if flow.handle < 0:
         if flow.echo:
@@ -77,18 +78,31 @@ def take_link_flow(session: Session, link: Link, flow: IncomingFlow) -> None:
     if link.passing and (flow.available >= 0 or flow.echo or flow.properties is not None):
         session.handler.on_flow_details(link, flow)
     if link.is_sender:
-        if flow.link_credit >= 0:
-            base: cython.uint = flow.delivery_count if flow.delivery_count >= 0 else 0
-            unseen: cython.int = serial_gap(link.delivery_count, base)
-            link.credit = flow.link_credit - unseen if unseen > 0 else flow.link_credit
-            if link.paused:
-                link.pause()
+        take_credit(link, flow)
         link.drain = flow.drain
         session.handler.on_credit(link)
     elif flow.delivery_count >= 0:
         take_sender_count(session, link, cython.cast(cython.uint, flow.delivery_count))
     if flow.echo and link.attached:
         link.flow_soon()
+
+
+def take_credit_first(session: Session, flow: IncomingFlow) -> None:
+    """A flow opens the window for a delivery in progress: the next one must not use credit that it takes back."""
+    link: Link | None = session.remote_link(flow.handle) if flow.handle >= 0 else None
+    if link is not None and link.is_sender and link.attached:
+        take_credit(link, flow)
+
+
+def take_credit(link: Link, flow: IncomingFlow) -> None:
+    """The receiver's credit, less the deliveries that it has not seen. Spec: 2.6.7."""
+    if flow.link_credit < 0:
+        return
+    base: cython.uint = flow.delivery_count if flow.delivery_count >= 0 else 0
+    unseen: cython.int = serial_gap(link.delivery_count, base)
+    link.credit = flow.link_credit - unseen if unseen > 0 else flow.link_credit
+    if link.paused:
+        link.pause()
 
 
 def take_sender_count(session: Session, link: Link, count: cython.uint) -> None:

@@ -302,3 +302,18 @@ def test_a_client_does_not_get_its_own_messages_if_it_asked_for_none() -> None:
     got = [f.payload for f in peer.frames() if isinstance(f, Seen) and isinstance(f.performative, Transfer)]
     assert got == [frames.message(b"other")]
     assert container.outcomes[-1].state == ACCEPTED
+
+
+def test_a_flow_that_opens_the_window_and_takes_credit_back_sends_nothing_more() -> None:
+    """A delivery waits for the session window, and the next one for its end: it must not use the former credit."""
+    container, link, peer = reading()
+    peer.send(frames.credit(2, 1, incoming_window=1))
+    for number in (0, 1):
+        first = frames.transfer(number, b"ab", handle=link.handle, channel=link.channel, more=not number)
+        container.send(first)
+        if not number:
+            container.send(frames.transfer(None, b"cd", handle=link.handle, channel=link.channel))
+    peer.frames()
+    peer.end.feed(frames.credit(0, 1, 1, next_incoming_id=1, incoming_window=10, drain=True))
+    found = [seen for seen in peer.frames() if isinstance(seen, Seen)]
+    assert [seen.payload for seen in found if isinstance(seen.performative, Transfer)] == [b"cd"]
