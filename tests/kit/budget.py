@@ -12,7 +12,8 @@ def waiting_deliveries(core: Core) -> list[Queued]:
     alone = [queued for address in core.addresses.values() for queued in address.pending or ()]
     alone += core.credit.gathering.deliveries
     copied: dict[int, Queued] = {}
-    for link in core.links.values():
+    ended = [link.partner for link in core.links.values() if link.partner is not None and link.partner.over]
+    for link in (*core.links.values(), *ended):
         for each in link.queue or ():
             if isinstance(each, Queued):
                 alone.append(each)

@@ -103,6 +103,7 @@ class Client:
         self.may_send = 0
         self.given_up: set[int] = set()
         self.alive = True
+        self.may_end: tuple[str, ...] = ()  # addresses whose links the router may end
         self.write(frames.begin(incoming_window=incoming))
 
     # ---- frames out
@@ -236,14 +237,26 @@ class Client:
                 self.on_transfer(p, seen.payload)
             elif isinstance(p, Disposition):
                 self.on_disposition(p)
+            elif isinstance(p, Detach):
+                self.on_detach(p)
             else:
-                assert isinstance(p, Detach | End), p
+                assert isinstance(p, End), p
                 assert p.error is None, p
 
     def on_attach(self, attach: Attach) -> None:
         link = next(k for k in self.links if k.name == attach.name)
         link.theirs = attach.handle
         assert attach.role is (RECEIVER if isinstance(link, Producer) else SENDER)
+
+    def on_detach(self, detach: Detach) -> None:
+        """The answer to our detach; or the other side of a routed link has ended, and this one with it."""
+        link = self.by_their_handle(detach.handle)
+        if link is None:
+            assert detach.error is None, detach
+            return
+        assert link.address in self.may_end, detach
+        link.alive = False
+        self.write(frames.detach(link.handle))
 
     def by_their_handle(self, handle: int | None) -> Producer | Consumer | None:
         live = [k for k in self.links if k.theirs == handle and k.alive]

@@ -12,8 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.kit import frames
 from tests.kit.budget import waiting_deliveries
 from tests.kit.pump import core_hub
+from tests.model.broker import ROUTED
 from tests.model.client import CAPACITY, Client, Consumer, Delivery, Producer
+from tests.model.routes import Routes
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, modified, rejected
+from waymesh_router.core.link_kinds import ROUTED as ROUTED_LINK
 
 ADDRESSES = ("balanced", "closest", "multicast")
 NOWHERE = "nowhere"
@@ -50,6 +53,8 @@ class CoreMachine(RuleBasedStateMachine):
         self.clients: list[Client] = []
         self.consumers: list[Consumer] = []
         self.sent: list[Delivery] = []
+        self.routes = Routes(self.hub)
+        self.usual = set(self.core.addresses)
 
     # ---- picking
     def live(self) -> list[Client]:
@@ -63,8 +68,16 @@ class CoreMachine(RuleBasedStateMachine):
 
     def read_all(self) -> None:
         self.hub.turn()
+        self.routes.read()
         for client in self.live():
             client.read()
+        if self.routes.read():
+            self.read_all()
+
+    def do_portions(self) -> None:
+        while self.core.context.portions:
+            self.core.context.portions.run()
+        self.hub.turn()
 
     # ---- coming
     @initialize(
@@ -88,32 +101,65 @@ class CoreMachine(RuleBasedStateMachine):
     def connect(self, incoming: int, max_frame: int | None, edge: bool) -> None:
         if len(self.live()) < 4:
             client = Client(self.hub, f"k{len(self.clients)}", incoming, max_frame, edge)
+            client.may_end = (ROUTED,)
             self.clients.append(client)
             client.read()
 
     @precondition(lambda self: self.live())
-    @rule(which=st.integers(0, 99), address=st.sampled_from((*ADDRESSES, None)))
+    @rule(which=st.integers(0, 99), address=st.sampled_from((*ADDRESSES, None, ROUTED)))
     def attach_producer(self, which: int, address: str | None) -> None:
         client = self.live()[which % len(self.live())]
-        if len(client.links) < 8:
+        if len(client.links) < 8 and self.routes.serves(address):
             client.attach_producer(address)
             self.read_all()
 
     @precondition(lambda self: self.live())
     @rule(
         which=st.integers(0, 99),
-        address=st.sampled_from(ADDRESSES),
+        address=st.sampled_from((*ADDRESSES, ROUTED)),
         mode=st.sampled_from([2, 2, 0, 1]),
         credit=st.integers(0, 5),
     )
     def attach_consumer(self, which: int, address: str, mode: int, credit: int) -> None:
         client = self.live()[which % len(self.live())]
-        if len(client.links) < 8:
+        if len(client.links) < 8 and self.routes.serves(address):
             link = client.attach_consumer(address, mode)
             self.consumers.append(link)
             if credit:
                 client.give_credit(link, credit)
             self.read_all()
+
+    # ---- the broker
+    @rule(which=st.integers(0, 99), how=st.sampled_from(["close", "kill"]))
+    def broker_comes_or_goes(self, which: int, how: str) -> None:
+        if self.routes.broker() is None:
+            self.routes.connect()
+        elif which < 20:  # otherwise it would rarely be there
+            self.routes.leave(how)
+        self.read_all()
+
+    @precondition(lambda self: self.routes.links(True))
+    @rule(which=st.integers(0, 99), amount=st.integers(0, 6))
+    def broker_credit(self, which: int, amount: int) -> None:
+        self.routes.credit(which, amount)
+        self.read_all()
+
+    @precondition(lambda self: self.routes.unsettled())
+    @rule(which=st.integers(0, 99), outcome=st.sampled_from(list(OUTCOMES)), every=st.booleans())
+    def broker_settle(self, which: int, outcome: str, every: bool) -> None:
+        self.routes.settle(which, OUTCOMES[outcome], every)
+        self.read_all()
+
+    @precondition(lambda self: self.routes.links(False))
+    @rule(which=st.integers(0, 99), settled=st.booleans(), size=st.sampled_from([3, 700]), parts=st.integers(1, 3))
+    def broker_send(self, which: int, settled: bool, size: int, parts: int) -> None:
+        self.routes.send_or_go_on(which, settled, size, parts)
+        self.read_all()
+
+    @rule(which=st.integers(0, 99))
+    def broker_detach(self, which: int) -> None:
+        self.routes.detach(which)
+        self.read_all()
 
     # ---- sending
     @precondition(lambda self: self.producers())
@@ -213,8 +259,8 @@ class CoreMachine(RuleBasedStateMachine):
     # ---- always
     @invariant()
     def healthy_connections_stay(self) -> None:
-        for client in self.live():
-            assert not client.peer.conn.done
+        assert not any(client.peer.conn.done for client in self.live())
+        assert not self.routes.ended_by_router()
 
     @invariant()
     def nothing_arrives_twice(self) -> None:
@@ -224,11 +270,15 @@ class CoreMachine(RuleBasedStateMachine):
         assert len(once) == len(set(once))
 
     @invariant()
+    def routed_links_keep_the_order(self) -> None:
+        self.routes.check_order([d.body for d in self.sent], [k for k in self.consumers if k.address == ROUTED])
+
+    @invariant()
     def counters_do_not_go_below_nothing(self) -> None:
         for link in self.core.links.values():
             assert link.unsettled >= 0
             assert link.outstanding >= 0
-            assert link.outstanding + link.credit <= CAPACITY or link.is_sender
+            assert link.outstanding + link.credit <= CAPACITY or link.is_sender or link.kind == ROUTED_LINK
 
     @invariant()
     def what_is_counted_is_what_waits(self) -> None:
@@ -251,20 +301,23 @@ class CoreMachine(RuleBasedStateMachine):
         self.check_core()
         for client in self.live():
             client.leave("close")
-        self.hub.turn()
-        assert self.core.addresses == {}
+        self.routes.leave("close")
+        self.do_portions()
+        assert set(self.core.addresses) == self.usual
         assert self.core.links == {}
         assert self.core.connections == {}
 
     def come_to_rest(self) -> None:
         quiet = 0
         for _ in range(ROUNDS):
+            self.do_portions()
             self.read_all()
             busy = False
             got = sum(len(k.got) for k in self.consumers)
             for client in self.live():
                 client.open_window()
                 client.read()
+            busy = self.routes.rest() or busy
             for link in self.receivers():
                 link.client.settle(link, sorted(link.unsettled), ACCEPTED)
                 if link.credit < 5:
@@ -296,6 +349,8 @@ class CoreMachine(RuleBasedStateMachine):
 
     def check_receptions(self) -> None:
         for d in self.sent:
+            if d.address == ROUTED and self.routes.check(d):
+                continue
             takers = [k for k in self.consumers if d.body in k.got]
             accepted = d.outcome is not None and d.outcome.descriptor == 0x24
             if accepted and d.address != "multicast":
@@ -321,7 +376,10 @@ class CoreMachine(RuleBasedStateMachine):
         for link in self.core.links.values():
             assert link.unsettled == 0
             assert not link.busy
-            if not link.is_sender:
+            if link.kind == ROUTED_LINK:
+                assert link.partner is not None
+                assert link.queue is None
+            elif not link.is_sender:
                 assert link.outstanding == 0
                 reachable = link.anonymous or link.address.reachable()
                 assert link.credit + link.replenish == (CAPACITY if reachable else 0)
