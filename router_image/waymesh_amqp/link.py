@@ -58,7 +58,7 @@ class Link:
         self.rcv_settle_mode = 0
         self.source: Terminus | None = None
         self.target: Terminus | None = None
-        self.max_message_size = 0
+        self.max_message_size = 0  # incoming: ours; outgoing: the peer's; 0: none
         self.counts_sizes = False  # count larger messages in `oversized`, do not refuse them, announce no limit
         self.oversized = 0
         self.delivery_count = 0
@@ -86,6 +86,7 @@ class Link:
         self.transfer_id = 0
         self.transfer_settled = False
         self.transfer_format = 0
+        # size of the delivery in progress, if there is a maximum; on outgoing links: what was sent of it
         self.transfer_bytes = 0
         # outgoing links
         self.busy = False  # a delivery of several frames is in progress
@@ -108,7 +109,7 @@ class Link:
         answer.target = target
         if self.is_sender:
             answer.initial_delivery_count = self.delivery_count
-        if self.max_message_size and not self.counts_sizes:
+        if self.max_message_size and not self.counts_sizes and not self.is_sender:
             answer.max_message_size = self.max_message_size
         self.send_attach(answer)
 

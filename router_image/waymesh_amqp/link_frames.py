@@ -81,7 +81,9 @@ def take_attach(session: Session, attach: Attach) -> None:
     link.remote_handle = attach.handle
     link.enter(advance(LINK, link.state, Event.ATTACH_IN, session))
     session.remote_links[attach.handle] = link
-    if not is_sender:
+    if is_sender:
+        link.max_message_size = attach.max_message_size or 0
+    else:
         # it is mandatory; senders that omit it count from 0
         link.delivery_count = attach.initial_delivery_count or 0
     if not ours:

@@ -86,6 +86,10 @@ TOO_LARGE_REJECTED: bytes = encode(
     rejected(ErrorInfo(MESSAGE_SIZE_EXCEEDED, "the message is larger than the policy of the router allows"))
 )
 """Outcome of a message of an edge router over maxMessageSize."""
+OVER_CONSUMER_MAXIMUM: bytes = encode(
+    rejected(ErrorInfo(MESSAGE_SIZE_EXCEEDED, "the message is larger than its consumer accepts (max-message-size)"))
+)
+"""Outcome of a message over the max-message-size in the attach of each consumer that could get it. Spec: 2.7.3"""
 COPY = "copy"
 """The distribution-mode of browsers. Spec: 3.5.7"""
 DRAINING = "router is draining"

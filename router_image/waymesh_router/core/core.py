@@ -49,7 +49,8 @@ from waymesh_router.core.links.mesh_links import INTER_ROUTER, MeshLinks
 from waymesh_router.core.links.refusals import Refusals
 from waymesh_router.core.links.registry import LinkRegistry
 from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.settlement.interruptions import Interruptions, on_oversized
+from waymesh_router.core.settlement.interruptions import Interruptions
+from waymesh_router.core.settlement.oversized import on_oversized
 from waymesh_router.core.settlement.settlement import Settlement
 from waymesh_router.events.event import Log
 
@@ -124,7 +125,7 @@ class Core(Handler):
         multicast.uplink_address = self.address_table.uplink_address
         message_address = MessageAddress(router_id, self.context.stamp, sections, self.address_table, self.relays)
         self.exchanges = Exchanges(self.context, self.address_table, self.own_messages)
-        later_frames = LaterFrames(sender, self.own_messages, self.credit, self.settlement)
+        later_frames = LaterFrames(sender, self.own_messages, self.interruptions)
         self.forwarder = Forwarder(message_address, choice, multicast, pending, self.own_messages, later_frames)
         # read by management, telemetry and the control plane
         self.router_id = router_id

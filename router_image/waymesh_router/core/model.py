@@ -131,6 +131,7 @@ class RouterLink(Link):
         self.discard = False  # ignore the remaining frames of the delivery that arrives
         self.feeder: RouterLink | None = None  # outgoing: source of the delivery in progress
         self.queue: deque[Any] | None = None  # waiting for credit: Branch; on a link route Queued
+        self.awaited = False  # in `queue` are, or were, deliveries that wait for this link alone: `Queued.alone`
         self.partner: RouterLink | None = None  # the other side of a routed link
         self.route: UpstreamLink | None = None  # of a routed link toward the container
         self.held = 0  # on a link route: what the deliveries in `queue` count in the budgets
@@ -159,10 +160,8 @@ class RouterLink(Link):
         self.zero_credit_since = 0.0
 
     def shared(self) -> cython.bint:
-        """Whether messages to all addresses arrive on it, from several clients of another router.
-
-        Its credit is returned when a message was forwarded or waits here: no consumer may stop the others.
-        """
+        """Whether messages to all addresses arrive on it, from several clients of another router: its credit is
+        returned when a message was forwarded or waits here, as no consumer may stop the others."""
         return self.kind == DATA or (self.edge and self.anonymous)
 
     def drop_head(self) -> None:
@@ -300,7 +299,7 @@ class Queued:
         self.state = b""  # delivery state in the first transfer
         self.own = False  # for the router itself, since its first frame
         self.gathers = False  # incomplete, and waits for more frames before it goes to another router
-        self.alone = False  # waits for the stream link that was opened for its sender
+        self.alone = False  # waits for one link: that of its sender's stream, or of a consumer for large messages
         self.target: Target | None = None  # its remote router then
         self.anew = False  # a copy for another address, which enters the mesh here
         self.credited = False  # the sender's credit was returned although it still waits

@@ -47,6 +47,7 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
+    from cython.cimports.waymesh_router.core.forwarding.size_limits import begins_too_large
     from cython.cimports.waymesh_router.core.forwarding.spread import overtakes
     from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 else:
@@ -54,6 +55,7 @@ else:
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
+    from waymesh_router.core.forwarding.size_limits import begins_too_large
     from waymesh_router.core.forwarding.spread import overtakes
     from waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 
@@ -203,6 +205,9 @@ class Forwarder:
         transfer: IncomingTransfer,
     ) -> None:
         """Send the scanned first frame of a delivery to one consumer."""
+        if out.max_message_size and begins_too_large(out, annotations, self.sections, transfer):
+            self.pending.enqueue(lk, address, annotations, transfer, True)
+            return
         if transfer.more or lk.streamed:
             conn: RouterConnection = out.connection
             if conn.streams:

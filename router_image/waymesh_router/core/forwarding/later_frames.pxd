@@ -6,12 +6,14 @@ from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
 from waymesh_router.core.forwarding.sending cimport QueuedSender
 from waymesh_router.core.model cimport Branch, Queued, RouterLink
+from waymesh_router.core.settlement.interruptions cimport Interruptions
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
 cdef class LaterFrames:
     cdef QueuedSender sender
     cdef OwnMessages own_messages
+    cdef Interruptions interruptions
     cdef CreditEvents credit
     cdef Settlement settlement
     cdef Gathering gathering

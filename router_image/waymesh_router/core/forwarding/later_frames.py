@@ -11,16 +11,21 @@ from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.model import Branch, Queued, RouterLink
+from waymesh_router.core.settlement.interruptions import Interruptions
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import send_more
+    from cython.cimports.waymesh_router.core.forwarding.size_limits import grows_too_large
     from cython.cimports.waymesh_router.core.forwarding.spread import waits_for_consumers
     from cython.cimports.waymesh_router.core.link_kinds import LONG_BYTES
+    from cython.cimports.waymesh_router.core.settlement.oversized import outgrown, outgrown_copy
 else:
     from waymesh_amqp.outgoing import send_more
+    from waymesh_router.core.forwarding.size_limits import grows_too_large
     from waymesh_router.core.forwarding.spread import waits_for_consumers
     from waymesh_router.core.link_kinds import LONG_BYTES
+    from waymesh_router.core.settlement.oversized import outgrown, outgrown_copy
 
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
@@ -33,19 +38,21 @@ PART_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
 class LaterFrames:
     """Passes frames to one consumer (`stream`) or a queued delivery (`queued`), or drops them (`discard`)."""
 
-    def __init__(
-        self, sender: QueuedSender, own_messages: OwnMessages, credit: CreditEvents, settlement: Settlement
-    ) -> None:
+    def __init__(self, sender: QueuedSender, own_messages: OwnMessages, interruptions: Interruptions) -> None:
         self.sender = sender
         self.own_messages = own_messages
-        self.credit = credit
-        self.settlement = settlement
-        self.gathering: Gathering = credit.gathering
+        self.interruptions = interruptions
+        self.credit: CreditEvents = interruptions.credit
+        self.settlement: Settlement = interruptions.settlement
+        self.gathering: Gathering = interruptions.gathering
 
     def on_frame(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
         """A frame that continues a delivery."""
         if lk.stream is not None:
             out: RouterLink = lk.stream
+            if out.max_message_size and grows_too_large(out, transfer):
+                outgrown(self.interruptions, lk, transfer)
+                return
             send_more(out, transfer.more, transfer.data, transfer.start, transfer.end)
             if not transfer.more:
                 self.stream_ends(lk, out)
@@ -86,6 +93,12 @@ class LaterFrames:
             for e in q.branches:
                 branch = e
                 if branch.started and branch.out.feeder is lk:
+                    if branch.out.max_message_size and grows_too_large(branch.out, transfer):
+                        if q.group is None and len(q.branches) == 1:
+                            outgrown(self.interruptions, lk, transfer)
+                            return
+                        outgrown_copy(self.interruptions, branch)
+                        continue
                     send_more(branch.out, transfer.more, transfer.data, transfer.start, transfer.end)
                     if not transfer.more:
                         self.branch_ends(branch)

@@ -10,6 +10,7 @@ from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterCon
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 cdef list elsewhere(list links, RouterLink lk)
+cdef bint all_ready(list outs, Py_ssize_t size) except -1
 
 @cython.final
 cdef class Multicast:
@@ -28,7 +29,8 @@ cdef class Multicast:
     cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
     cdef expire(self, RouterLink out, Branch branch)
     cdef left_router_queue(self, Queued q)
-    cdef bint all_ready(self, list outs) except -1
+    cdef refuse_copy(self, RouterLink out, Branch branch)
+    cdef count_dropped(self, RouterLink out, Queued q)
     cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cpdef branch_out(self, Queued q, list outs)
     cpdef branch(self, Queued q, RouterLink consumer)
@@ -40,4 +42,4 @@ cdef class Multicast:
     cdef trim(self, RouterLink out)
     cdef abort_branch(self, RouterLink out)
     cdef drop_of(self, RouterLink out, RouterConnection connection, long long until)
-    cdef drop_branch(self, RouterLink out, Branch branch)
+    cdef drop_branch(self, RouterLink out, Branch branch, bytes state)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_router.core.attaching import UNSETTLED_MULTICAST_REJECTED
+from waymesh_router.core.attaching import EXPIRED_REJECTED, OVER_CONSUMER_MAXIMUM, UNSETTLED_MULTICAST_REJECTED
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES
 from waymesh_router.core.forwarding.choice import ConsumerChoice
@@ -21,10 +21,10 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
+    from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned, size_on
     from cython.cimports.waymesh_router.core.link_kinds import DATA, ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
 else:
-    from waymesh_router.core.forwarding.sending import send_scanned
+    from waymesh_router.core.forwarding.sending import send_scanned, size_on
     from waymesh_router.core.link_kinds import DATA, ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Multicast:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
             kept: cython.bint = transfer.more or transfer.state_bytes or lk.streamed or len(outs) > WIDE
-            if not kept and self.all_ready(outs):
+            if not kept and all_ready(outs, transfer.end - transfer.start + len(annotations.transit)):
                 self.copy_to_all(lk, address, annotations, outs, transfer)
                 return
             outs = self.with_room(outs, lk)
@@ -144,15 +144,6 @@ class Multicast:
             return True
         return self.sender.budget.must_drop(lk)
 
-    def all_ready(self, outs: list[Any]) -> cython.bint:
-        """Whether a copy can be sent on every link now."""
-        out: RouterLink
-        for e in outs:
-            out = e
-            if out.queue is not None or not out.ready() or out.session.remote_window < len(outs):
-                return False  # several of them may share a session window
-        return True
-
     def copy_to_all(
         self,
         lk: RouterLink,
@@ -198,10 +189,12 @@ class Multicast:
         q.branches.append(branch)  # type: ignore[union-attr]  # `branch_out` has made them
         if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
             q.group.waiting += 1
-        if out.queue is None and out.ready():
+        if out.max_message_size and size_on(out, q) > out.max_message_size:
+            self.refuse_copy(out, branch)
+        elif out.queue is None and out.ready():
             self.sender.send(q, out, branch)
         elif out.over:  # since `branch_out`
-            self.drop_branch(out, branch)
+            self.drop_branch(out, branch, RELEASED)
         else:
             if out.queue is None:
                 out.queue = deque()
@@ -241,6 +234,9 @@ class Multicast:
             if expired:
                 self.expire(out, branch)
                 continue
+            if out.max_message_size and size_on(out, branch.queued) > out.max_message_size:
+                self.refuse_copy(out, branch)  # it has grown while it waited
+                continue
             self.sender.send(branch.queued, out, branch)
             if out.kind == DATA:
                 self.left_router_queue(branch.queued)
@@ -248,11 +244,25 @@ class Multicast:
     def expire(self, out: RouterLink, branch: Branch) -> None:
         """A copy has expired. For its sender, the consumer has released it: others may have accepted theirs."""
         q: Queued = branch.queued
+        state: bytes = ACCEPTED if q.address.drops_expired else EXPIRED_REJECTED
         self.sender.expiry.count(q.address)
+        self.count_dropped(out, q)
+        self.drop_branch(out, branch, state if q.alone else RELEASED)
+
+    def refuse_copy(self, out: RouterLink, branch: Branch) -> None:
+        """A copy is too large for its consumer: for its sender, this consumer has rejected it."""
+        q: Queued = branch.queued
+        self.count_dropped(out, q)
+        if q.group is not None and out.snd_settle_mode == SETTLED_MODE:
+            q.group.waiting += 1
+            self.settlement.branch_done(q.group, OVER_CONSUMER_MAXIMUM)
+        self.drop_branch(out, branch, OVER_CONSUMER_MAXIMUM)
+
+    def count_dropped(self, out: RouterLink, q: Queued) -> None:
+        """Count a copy that is not sent, if it is pre-settled."""
         if q.settled:
             out.dropped_presettled += 1
             self.settlement.counters.dropped_presettled += 1
-        self.drop_branch(out, branch)
 
     def left_router_queue(self, q: Queued) -> None:
         """A copy for another router waits no longer: perhaps all others wait for consumers of this router."""
@@ -271,7 +281,7 @@ class Multicast:
         branch: Branch = out.queue[0]  # type: ignore[index]  # the caller has checked
         self.leave_queue(out)
         if branch.queued.unstarted:
-            self.drop_branch(out, branch)
+            self.drop_branch(out, branch, RELEASED)
 
     def drop_of(self, out: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> None:
         """Drop the copies of messages of a connection that wait for this link. Arguments: see `Queued.came_from`."""
@@ -282,7 +292,7 @@ class Multicast:
             out.queue = stay or None
             self.gone.pop(out, None)
         for e in dropped:
-            self.drop_branch(out, e)
+            self.drop_branch(out, e, RELEASED)
 
     def leave_queue(self, out: RouterLink) -> None:
         """Remove the first copy from the queue of this link."""
@@ -323,15 +333,29 @@ class Multicast:
             self.gone[out] = self.gone.get(out, 0) + 1
             self.trim(out)
 
-    def drop_branch(self, out: RouterLink, branch: Branch) -> None:
-        """A copy is not sent on this link."""
+    def drop_branch(self, out: RouterLink, branch: Branch, state: bytes) -> None:
+        """A copy is not sent on this link; its outcome is `state`."""
         q: Queued = branch.queued
         q.unstarted -= 1
         if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
-            self.settlement.branch_done(q.group, RELEASED)
+            self.settlement.branch_done(q.group, state)
+        elif q.alone and q.delivery is not None:
+            self.settlement.settle_incoming(q.delivery, state)
         if q.unstarted == 0:
             q.drop_data()
             self.sender.all_started(q)
             self.sender.return_credit(q)
         elif out.kind == DATA:
             self.left_router_queue(q)
+
+
+def all_ready(outs: list[Any], size: cython.Py_ssize_t) -> cython.bint:
+    """Whether a copy of at most `size` bytes can be sent on every link now."""
+    out: RouterLink
+    for e in outs:
+        out = e
+        if out.queue is not None or not out.ready() or out.session.remote_window < len(outs):
+            return False  # several of them may share a session window
+        if out.max_message_size != 0 and out.max_message_size < size:
+            return False
+    return True

@@ -6,6 +6,7 @@ from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.sending cimport QueuedSender
+from waymesh_router.core.forwarding.size_limits cimport SizeLimits
 from waymesh_router.core.forwarding.streams cimport Streams
 from waymesh_router.core.model cimport Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
@@ -18,6 +19,7 @@ cdef class PendingDeliveries:
     cdef Expiry expiry
     cdef Settlement settlement
     cdef readonly Streams streams
+    cdef SizeLimits sizes
     cdef Counters counters
     cdef enqueue(
         self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer, bint examine
@@ -34,6 +36,7 @@ cdef class PendingDeliveries:
     cdef drain_groups(self, Address address, bint paths_changed)
     cdef bint pass_on(self, Address address, Queued q) except -1
     cdef drain_to(self, Address address, RouterLink out)
+    cdef send(self, Queued q, RouterLink out)
     cpdef consumer_left(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
     cdef bint expire(self, Address address, Queued q) except -1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_router.core.attaching import EXPIRED_REJECTED
+from waymesh_router.core.attaching import EXPIRED_REJECTED, OVER_CONSUMER_MAXIMUM
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DROPPED, LOST
 from waymesh_router.core.forwarding.annotations import Annotations, redirected
@@ -14,6 +14,7 @@ from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
+from waymesh_router.core.forwarding.size_limits import SizeLimits
 from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
@@ -54,6 +55,7 @@ class PendingDeliveries:
         self.expiry: Expiry = sender.expiry
         self.settlement = settlement
         self.streams = streams
+        self.sizes = SizeLimits(choice, streams)
         self.counters: Counters = settlement.counters
 
     # ---- incoming
@@ -193,7 +195,7 @@ class PendingDeliveries:
                 return False
         self.take_out(address, q)
         if out is not None:
-            self.streams.send(q, out)
+            self.send(q, out)
         elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
             self.redirect(q, address.fallback)
         else:
@@ -233,7 +235,15 @@ class PendingDeliveries:
             self.choice.priority = q.priority
             self.choice.picked = None
             self.take_out(address, q)
+            self.send(q, out)
+
+    def send(self, q: Queued, out: RouterLink) -> None:
+        """Send a delivery that has left the queue to a ready link, or to another one if it is too large for this."""
+        if out.max_message_size == 0 or self.sizes.fits(q, out):
             self.streams.send(q, out)
+        elif not self.sizes.send_elsewhere(q):
+            q.unstarted = 0
+            self.give_back(q, OVER_CONSUMER_MAXIMUM)
 
     def consumer_left(self, address: Address) -> None:
         """A consumer has left, others remain. If they are all on one connection, what it bars has no path any more."""

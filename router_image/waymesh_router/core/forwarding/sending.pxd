@@ -32,5 +32,6 @@ cdef class QueuedSender:
     cdef end_sample(self, Queued q, str outcome)
 
 cdef unsigned int send_with_state(RouterLink out, bint settled, bint more, bytes data, unsigned int form, bytes state) except? 0xffffffff
+cdef long long size_on(RouterLink out, Queued q) except -1
 cdef bytes outgoing_annotations(RouterLink out, Annotations annotations)
 cdef unsigned int send_scanned(RouterLink lk, RouterLink out, bint settled, Annotations annotations, Sections sections, IncomingTransfer transfer) except? 0xffffffff

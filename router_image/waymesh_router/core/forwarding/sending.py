@@ -91,6 +91,15 @@ def send_with_state(
     return oid
 
 
+def size_on(out: RouterLink, q: Queued) -> cython.longlong:
+    """The size of a queued delivery on an outgoing link, as far as it has arrived."""
+    size: cython.longlong = len(q.data) + len(outgoing_annotations(out, q.annotations))
+    if q.later is not None:
+        for part in q.later:
+            size += len(part)
+    return size
+
+
 class QueuedSender:
     """Sends queued deliveries to ready links, and updates the records after the last part."""
 
@@ -162,6 +171,8 @@ class QueuedSender:
         """Send all bytes that have arrived of a delivery to a ready link; `branch` for one of several consumers."""
         settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
         annotations: Annotations = q.annotations
+        if out.max_message_size:
+            out.transfer_bytes = size_on(out, q)
         parts: cython.bint = q.later is not None
         more: cython.bint = parts or not q.complete
         data: bytes = q.data if q.ttl_at == 0 else self.expiry.aged(q)
@@ -194,7 +205,7 @@ class QueuedSender:
         if q.unstarted == 0:
             q.drop_data()
             self.all_started(q)
-        if settled and not q.settled and branch is None and q.complete:
+        if settled and not q.settled and (branch is None or q.alone) and q.complete:
             self.taken_settled(q)
         if q.unstarted == 0:
             self.return_credit(q)

@@ -12,6 +12,7 @@ cdef class Streams:
     cdef ConsumerChoice choice
     cpdef opened(self, RouterConnection conn, performative)
     cdef send(self, Queued q, RouterLink out)
+    cdef wait_for(self, Queued q, RouterLink link)
     cdef RouterLink instead(self, Queued q, RouterLink out)
     cdef list lost(self, RouterLink link)
     cdef list take_back(self, RouterLink link, RouterConnection connection, long long until)

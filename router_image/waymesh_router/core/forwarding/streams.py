@@ -22,9 +22,9 @@ from waymesh_router.core.forwarding.stream_links import StreamLinks
 from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.link_kinds import LONG_BYTES
+    from cython.cimports.waymesh_router.core.link_kinds import DATA, LONG_BYTES
 else:
-    from waymesh_router.core.link_kinds import LONG_BYTES
+    from waymesh_router.core.link_kinds import DATA, LONG_BYTES
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Open
@@ -52,10 +52,16 @@ class Streams:
         if link is out or (link.queue is None and link.ready()):
             self.sender.send(q, link, None)
             return
+        self.wait_for(q, link)
+
+    def wait_for(self, q: Queued, link: RouterLink) -> None:
+        """A delivery waits for one link, and goes elsewhere if that ends."""
         q.alone = True
+        if link.kind == DATA:
+            q.to_routers = 1
+            q.expires = 0.0
+        link.awaited = True
         q.target = self.choice.picked
-        q.to_routers = 1
-        q.expires = 0.0
         branch = Branch(q, link)
         q.branches = [branch]
         if link.queue is None:

@@ -260,7 +260,7 @@ class RoutedAttaches:
             self._node_made(upstream, route, rewriting.made_address(answer))
         if route is not None and route.taken:
             no_local.confirm_filters(answer, route.taken)
-        if lk.max_message_size and not lk.counts_sizes:
+        if lk.max_message_size and not lk.counts_sizes and not lk.is_sender:
             answer.max_message_size = min(answer.max_message_size or lk.max_message_size, lk.max_message_size)
         conn: RouterConnection = lk.connection
         if lk.is_sender:

@@ -59,6 +59,7 @@ class MeshLinks:
     def attached(self, conn: RouterConnection, lk: RouterLink) -> None:
         """A control or data link is attached on both sides."""
         links = conn.data_out if lk.is_sender else conn.data_in
+        lk.max_message_size = 0  # it carries messages for many consumers
         if lk.kind == DATA and (lk.streaming or len(links) >= PRIORITIES):
             lk.streaming = lk.streamed = True
         elif lk.kind == DATA:

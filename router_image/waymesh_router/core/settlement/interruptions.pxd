@@ -1,7 +1,6 @@
 cimport cython
 from waymesh_amqp.delivery cimport Delivery, DeliveryRing
 from waymesh_amqp.session cimport Session
-from waymesh_amqp.transfer cimport IncomingTransfer
 from waymesh_router.core.forwarding.buffer_budget cimport BufferBudget
 from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.gathering cimport Gathering
@@ -47,6 +46,4 @@ cdef class Interruptions:
     cpdef part(self, RouterLink lk)
     cdef bint needs_frames(self, Session session) except -1
 
-cpdef on_oversized(Interruptions parts, RouterLink lk, IncomingTransfer transfer)
-cdef refuse_oversized(Interruptions parts, RouterLink lk, IncomingTransfer transfer)
 cpdef drop_waiting(Interruptions parts, RouterConnection connection, list links, list addresses, long long until)

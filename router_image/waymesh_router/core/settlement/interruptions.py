@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_amqp.errors import CONNECTION_FORCED
-from waymesh_router.core.attaching import TOO_LARGE_REJECTED
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from waymesh_amqp.delivery import Delivery, DeliveryRing
     from waymesh_amqp.session import Session
-    from waymesh_amqp.transfer import IncomingTransfer
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 
@@ -166,7 +163,7 @@ class Interruptions:
                     self.end_outgoing(out, e)
         if feeder is not None:
             self.on_consumer_lost(feeder, out)
-        if out.streaming:
+        if out.streaming or out.awaited:
             for e in self.pending.streams.lost(out):
                 self.pending.wait_again(e)
         if out.undelivered() > AT_ONCE:
@@ -335,38 +332,6 @@ def only(out: RouterLink) -> tuple[RouterLink]:
     return (out,)
 
 
-def on_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTransfer) -> None:
-    """A frame makes a message larger than policy allows.
-
-    A client is disconnected, as in Qpid Dispatch. An edge router also sends messages of its other clients: only this
-    one is refused.
-    """
-    conn: RouterConnection = lk.connection
-    if lk.permit is not None:
-        lk.permit.message_too_large()
-    if conn.edge_router is None:
-        conn.fail(CONNECTION_FORCED, f"a message is larger than {lk.max_message_size} octets, the policy's maximum")
-    else:
-        refuse_oversized(parts, lk, transfer)
-
-
-def refuse_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTransfer) -> None:
-    """Reject a delivery that is too large by this frame; its consumers see that it is aborted."""
-    if transfer.first:
-        lk.discard = False
-    elif lk.discard:  # it was refused already
-        if not transfer.more:
-            lk.discard = False
-            if lk.partner is None:
-                lk.return_credit()
-        return
-    else:
-        parts.drop_arriving(lk)
-    parts.settlement.refuse(lk, transfer.more, TOO_LARGE_REJECTED)
-    if lk.partner is not None:
-        parts.routed.pass_credit(lk.partner)
-
-
 def drop_waiting(
     parts: Interruptions,
     connection: RouterConnection | None,
@@ -383,7 +348,7 @@ def drop_waiting(
     for e in links:
         lk = e
         if lk.is_sender:
-            if lk.streaming:
+            if lk.awaited:
                 for back in parts.pending.streams.take_back(lk, connection, until):
                     parts.pending.give_back(back, RELEASED)
             if lk.partner is None and lk.queue is not None:
