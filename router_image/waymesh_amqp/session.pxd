@@ -40,6 +40,7 @@ cdef class Session:
     cdef public int holds
     cdef int holds_out
     cdef public bint losing
+    cdef readonly bint ours
     cdef public object error
     cdef list blocked
 

@@ -67,8 +67,7 @@ class Session:
         self.unsettled_out = DeliveryRing(True)
         self.outcomes = OutcomeRanges()
         self.outcome_state = b""  # of the collected outcomes
-        # Until `send_outcomes`, so that a sender that waits for them pauses. Some are written earlier: with another
-        # outcome, or if another frame must follow them.
+        # Until `send_outcomes`, so that a sender that waits for them pauses. Other frames write some earlier.
         self.keeps_outcomes = False
         self.checked_state = b""  # the last checked delivery state, and whether it is a transactional one
         self.state_transactional = False
@@ -78,6 +77,7 @@ class Session:
         self.listed = False  # is in `connection.flush_sessions`
         self.holds = 0  # number of links that keep our window closed
         self.holds_out = 0  # those of them that are outgoing
+        self.ours = False  # we have begun it
         self.losing = False  # its links are in `lost_links`
         self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
@@ -95,6 +95,7 @@ class Session:
     def begin(self) -> None:
         """Send our begin, first or in answer. Spec: 2.5.1."""
         answering = self.state == BEGIN_RCVD
+        self.ours = not answering
         self.state = advance(SESSION, self.state, Event.BEGIN_OUT, self)
         self.window_end = serial_add(self.next_incoming_id, self.window)
         self.send_frame(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.kit import frames
-from tests.kit.pump import Peer, core_hub
+from tests.kit.pump import Peer, core_hub, core_of
 from tests.spec.test_spec_link_routes import ENTITY
-from waymesh_amqp.performatives import Attach, Begin, Detach
+from waymesh_amqp.message import Message, encode_message
+from waymesh_amqp.performatives import Attach, Begin, Detach, Disposition
 
 
 class Small:
@@ -97,3 +98,79 @@ def test_a_client_that_leaves_before_has_no_link() -> None:
     leaving.send(frames.close())
     small.answer_begin()
     assert sum(small.links.values()) == 1
+
+
+def addressed(number: int) -> bytes:
+    return encode_message(Message(to=f"q.{number}", body="x"))
+
+
+def autolinks(small: Small, directions: str) -> list[Any]:
+    """Autolinks in these directions, i and o, on the connection of the container."""
+    core = core_of(small.hub)
+    for number, direction in enumerate(directions):
+        way = "in" if direction == "i" else "out"
+        core.autolinks.add(
+            {"identity": str(number), "address": f"a{number}", "direction": way, "connection": "broker", "phase": None}
+        )
+    small.look(small.broker.frames())
+    return list(core.autolinks.all())
+
+
+@pytest.mark.parametrize(("channel_max", "handle_max", "directions"), [
+    (0, 255, "ioioioioio"), (0, 1, "io"), (0, 3, "iioo"), (1, 2, "iiiooo"), (63, 0, "ioio" * 8), (7, 3, "i" * 30 + "o"),
+])  # fmt: skip
+def test_autolinks_wait_for_the_limits_and_all_that_fit_are_attached(
+    channel_max: int, handle_max: int, directions: str
+) -> None:
+    small = Small(channel_max, handle_max)
+    made = autolinks(small, directions)
+    while small.begun:
+        small.answer_begin()
+    assert sum(small.links.values()) == len(directions)
+    assert [auto.last_error for auto in made] == [None] * len(made)
+    assert not small.broker.conn.over
+
+
+def test_autolinks_that_cannot_fit_fail_with_the_reason() -> None:
+    small = Small(channel_max=0, handle_max=1)
+    made = autolinks(small, "iioo")
+    while small.begun:
+        small.answer_begin()
+    assert sum(small.links.values()) == 2
+    assert sorted(auto.last_error is None for auto in made) == [False, False, True, True]
+
+
+def test_autolinks_and_link_routes_share_the_only_session() -> None:
+    small = Small(channel_max=0, handle_max=7)
+    autolinks(small, "io")
+    for _ in range(4):
+        small.client()
+    while small.begun:
+        small.answer_begin()
+    assert sum(small.links.values()) == 6
+    assert small.refused() == 0
+
+
+def test_a_removed_autolink_is_not_attached_later() -> None:
+    small = Small(channel_max=0, handle_max=7)
+    autolinks(small, "iii")
+    core_of(small.hub).autolinks.remove("2")
+    while small.begun:
+        small.answer_begin()
+    assert sum(small.links.values()) == 2
+
+
+def test_links_for_anonymous_senders_wait_for_the_limits_with_their_messages() -> None:
+    small = Small(channel_max=0, handle_max=3)
+    sender = small.hub.peer().open().begin()
+    sender.send(frames.attach_sender(address=None))
+    for number in range(4):
+        sender.send(frames.transfer(number, addressed(number)))
+    small.look(small.broker.frames())
+    assert sum(small.links.values()) == 1
+    while small.begun:
+        small.answer_begin()
+    assert sum(small.links.values()) == 4
+    assert not [p for p in sender.take() if isinstance(p, Disposition)], "no message is released"
+    sender.send(frames.transfer(4, addressed(4)))
+    assert sum(small.links.values()) == 4, "the fifth cannot fit"

@@ -40,6 +40,7 @@ from waymesh_router.core.forwarding.stream_links import StreamLinks
 from waymesh_router.core.forwarding.streams import Streams
 from waymesh_router.core.link_kinds import ENDPOINT, NO_MANAGEMENT, ROUTED, WRITE_MANAGEMENT
 from waymesh_router.core.link_routing.attach import NO_ROUTE, NO_ROUTE_TEXT, RoutedAttaches
+from waymesh_router.core.link_routing.held import HeldAttaches
 from waymesh_router.core.link_routing.relays import Relays
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.link_routing.transfers import RoutedLinks
@@ -99,15 +100,14 @@ class Core(Handler):
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
         self.endpoint_links = EndpointLinks(self.context, self.address_table, pending)
         self.mesh_links = MeshLinks(self.context, self.link_registry)
-        self.containers = Containers()
+        self.containers = Containers(HeldAttaches(self.refuse_unanswered))
         self.autolinks = AutoLinks(
             self.context, self.address_table, self.containers, self.link_registry, self.endpoint_links
         )
         self.linkroutes = LinkRoutes(self.context, self.address_table, self.containers)
         self.routed_attaches = RoutedAttaches(
-            self.context, self.address_table, self.link_registry, self.linkroutes, self.interruptions
+            self.context, self.address_table, self.link_registry, self.linkroutes, self.interruptions, self.containers
         )
-        self.routed_attaches.held.refuse = self.refuse_unanswered
         self.relays = Relays(
             self.context, self.address_table, pending, self.link_registry, self.containers, self.routed_attaches
         )
@@ -174,7 +174,7 @@ class Core(Handler):
     def on_begin(self, session: Session) -> None:
         """End a client's connection that begins session after session while memory is full. Raises Refusal."""
         conn: RouterConnection = session.connection  # type: ignore[assignment]
-        self.routed_attaches.held.session_begun(session)
+        self.containers.held.session_begun(session)
         if len(conn.sessions) > FEW_SESSIONS and conn.role != INTER_ROUTER and not conn.settings.client:
             self.endpoint_links.refuse_for_memory()
 

@@ -13,6 +13,7 @@ from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.core.containers import registry
 from waymesh_router.core.containers.registry import LINKS_A_SESSION, Containers, place_of
+from waymesh_router.core.link_routing.sessions import SessionPending
 
 
 @pytest.fixture
@@ -95,6 +96,7 @@ def test_a_full_session_is_followed_by_another(hub: Hub, monkeypatch: pytest.Mon
     sessions = []
     for number in range(5):
         session = containers.session(conn, True)
+        hub.turn()  # the container tells how many links it takes
         attach(hub, session, number)
         sessions.append(session)
     assert [sessions.index(session) for session in sessions] == [0, 0, 2, 2, 4]
@@ -107,10 +109,22 @@ def test_a_peer_without_further_sessions_gets_more_links_in_those_it_has(
     containers: Containers = core_of(hub).containers
     conn = Container(hub, channel_max=0).conn
     session = containers.session(conn, True)
+    hub.turn()
     attach(hub, session, 1)
     assert containers.session(conn, True) is session
+    assert containers.session(conn, False) is session, "as there is none for links in this direction"
+    session.remote_handle_max = 0
     with pytest.raises(AmqpError):
-        containers.session(conn, False)  # it has none for links in this direction
+        containers.session(conn, True)
+
+
+def test_how_many_links_a_session_takes_is_not_known_before_the_answer(hub: Hub) -> None:
+    containers: Containers = core_of(hub).containers
+    conn = Container(hub).conn
+    attach(hub, containers.session(conn, True), 1)
+    with pytest.raises(SessionPending):
+        containers.session(conn, True)
+    assert conn.handle_max == 0
 
 
 def test_an_ended_session_is_replaced(hub: Hub) -> None:

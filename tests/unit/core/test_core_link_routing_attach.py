@@ -94,19 +94,25 @@ def test_a_container_s_own_attach_comes_back_to_it_only_as_the_last_choice(hub: 
     assert len(other.links) == 3
 
 
-def test_a_container_without_room_is_passed_over(hub: Hub) -> None:
-    full, free = Container(hub, channel_max=0), Container(hub)
-    full.conn.open_session()
+def full_container(hub: Hub) -> Container:
+    """A container with one session, which takes no link."""
+    full = Container(hub, channel_max=0)
+    session = full.conn.open_session()
     hub.turn()
+    session.handles.take()
+    session.remote_handle_max = 0
+    return full
+
+
+def test_a_container_without_room_is_passed_over(hub: Hub) -> None:
+    full, free = full_container(hub), Container(hub)
     answers = client(hub).send(frames.attach_sender(address="b2.q"))
     assert condition(answers) == ""
     assert (len(full.links), len(free.links)) == (0, 1)
 
 
 def test_where_no_container_has_room_the_reason_is_told(hub: Hub) -> None:
-    full = Container(hub, channel_max=0)
-    full.conn.open_session()
-    hub.turn()
+    full_container(hub)
     assert condition(client(hub).send(frames.attach_sender(address="b2.q"))) == "amqp:resource-limit-exceeded"
 
 

@@ -18,9 +18,8 @@ class Scene:
         self.hub = core_hub()
         self.there: Any = self.hub.peer().open().begin().conn
         self.client = SimpleNamespace(over=False)
-        self.held = HeldAttaches()
         self.refused: list[str] = []
-        self.held.refuse = lambda lk, refusal: self.refused.append(lk.name)
+        self.held = HeldAttaches(lambda lk, refusal: self.refused.append(lk.name))
         self.tried: list[str] = []
 
     def hold(self, name: str, then: str = "") -> None:

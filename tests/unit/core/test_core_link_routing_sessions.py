@@ -52,16 +52,19 @@ def test_a_container_without_further_sessions_has_the_least_used_one_shared(
     clients = [origin(hub) for _ in range(3)]
     busy, idle = mirrors.session(clients[0], conn), mirrors.session(clients[1], conn)
     hub.turn()
-    mirrors.link_opened(clients[0], busy, False)
+    attach(hub, busy)
     assert mirrors.session(clients[2], conn) is idle
-    mirrors.link_opened(clients[2], idle, False)
-    mirrors.link_opened(clients[1], idle, False)
+    attach(hub, idle, "l2")
+    attach(hub, idle, "l3")
     assert mirrors.session(origin(hub), conn) is busy
 
 
 def test_without_any_room_it_is_refused(hub: Hub, mirrors: MirrorSessions) -> None:
     conn = Container(hub, channel_max=0).conn
-    conn.open_session()
+    session = conn.open_session()
+    hub.turn()
+    session.handles.take()
+    session.remote_handle_max = 0
     with pytest.raises(AmqpError):
         mirrors.session(origin(hub), conn)
 

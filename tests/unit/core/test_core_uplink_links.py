@@ -36,6 +36,7 @@ def container(hub: Hub) -> Container:
     """The peer of the links. The core does not take its connection for the uplink: the test says what is answered."""
     made = Container(hub)
     made.answers = False
+    made.conn.role = "edge"
     return made
 
 

@@ -20,6 +20,7 @@ from waymesh_router.core.containers.registry import Containers
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.link_health import LinkHealth
+from waymesh_router.core.link_routing.held import HeldAttaches
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
@@ -66,7 +67,7 @@ class StubCore:
         self.budget = BufferBudget()
         self.denied: dict[str, int] = {}
         unused: Any = None
-        containers = Containers()
+        containers = Containers(HeldAttaches(unused))
         self.autolinks = AutoLinks(unused, unused, containers, unused, unused)
         self.linkroutes = LinkRoutes(unused, unused, containers)
         for number, name in enumerate(COUNTERS, start=1):

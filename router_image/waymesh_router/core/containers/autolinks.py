@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import AmqpError
@@ -14,6 +15,7 @@ from waymesh_amqp.states import MAPPED, OPENED
 from waymesh_router.core.containers.autolink import ACTIVE, ATTACHING, AutoLink, AutoLinkEnd
 from waymesh_router.core.containers.registry import Place, places_of
 from waymesh_router.core.forwarding.annotations import local_annotations
+from waymesh_router.core.link_routing.sessions import SessionPending
 from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
@@ -174,8 +176,16 @@ class AutoLinks:
         except AmqpError as e:
             self._fail(end, e.condition, e.description)
             return
+        except SessionPending:
+            self._containers.held.add(end.conn, None, partial(self._attach_held, end))
+            return
         end.link = link
         self._by_link[link.id] = end
+
+    def _attach_held(self, end: AutoLinkEnd) -> None:
+        """Go on with an attach that waited until the container has told its limits."""
+        if end.link is None and end.status == ATTACHING and self._all.get(end.auto.attrs["identity"]) is end.auto:
+            self._attach(end)
 
     def _unique_name(self) -> str:
         """A text that no other router uses, even one with the same id: links with equal names would end each other."""

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.states import BEGIN_SENT, MAPPED
+from waymesh_router.core.link_routing.sessions import SessionPending, has_room, shared_session
 
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
+    from waymesh_router.core.link_routing.held import HeldAttaches
     from waymesh_router.core.model import RouterConnection
 
 ROUTE_CONTAINER = "route-container"
 LINKS_A_SESSION = 128
-"""Links per session. Peers limit sessions and links of a session; both limits are rarely below some hundreds."""
+"""Links per session. Peers limit sessions and links of a session."""
 
 OPEN_STATES = (MAPPED, BEGIN_SENT)
 
@@ -49,7 +51,8 @@ def no_container(connection: str, role: str) -> str:
 class Containers:
     """Open route-container connections, by the places in entities."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldAttaches) -> None:
+        self.held = held
         self._by_place: dict[Place, list[RouterConnection]] = {}
         self._sessions: dict[tuple[int, bool], list[Session]] = {}
         self._lone: dict[int, list[Session]] = {}
@@ -78,20 +81,25 @@ class Containers:
     def session(self, conn: RouterConnection, incoming: bool) -> Session:
         """A session with room for one more link of the router itself.
 
-        Incoming and outgoing links use separate sessions, so that a blocked link does not stall the other direction.
-        Raises AmqpError if the peer accepts neither another session nor another link.
+        Incoming and outgoing links use separate sessions, so that a blocked link does not stall the other direction. If
+        the peer accepts no more of them, any session of the connection with room is shared. Raises AmqpError if there
+        is none, and SessionPending if there may be one: a begin on the connection is not answered yet.
         """
         sessions = self._sessions.setdefault((conn.id, incoming), [])
         sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
         for session in sessions:
-            if session.handles.lowest() < min(LINKS_A_SESSION, session.remote_handle_max + 1):
+            known = session.state == MAPPED or conn.role == ROUTE_CONTAINER  # routers take many links
+            if session.handles.lowest() < LINKS_A_SESSION and (not known or has_room(session)):
                 return session
+        if conn.role == ROUTE_CONTAINER and any(s.state == BEGIN_SENT and not has_room(s) for s in sessions):
+            raise SessionPending(conn)
         try:
             sessions.append(conn.open_session())
         except AmqpError:
-            if not sessions:
+            shared = shared_session(conn.sessions.values())
+            if shared is None:
                 raise
-            return min(sessions, key=lambda session: session.handles.used)
+            return shared
         return sessions[-1]
 
     def separate_session(self, conn: RouterConnection) -> Session:

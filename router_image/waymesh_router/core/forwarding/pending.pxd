@@ -36,7 +36,6 @@ cdef class PendingDeliveries:
     cdef drain_groups(self, Address address, bint paths_changed)
     cdef bint pass_on(self, Address address, Queued q) except -1
     cdef drain_to(self, Address address, RouterLink out)
-    cdef send(self, Queued q, RouterLink out)
     cpdef consumer_left(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
     cdef bint expire(self, Address address, Queued q) except -1
@@ -49,3 +48,5 @@ cdef class PendingDeliveries:
     cdef return_all(self, Address address, list back)
     cdef withdraw(self, Queued q)
     cdef take_out(self, Address address, Queued q)
+
+cdef send_to(PendingDeliveries pending, Queued q, RouterLink out)

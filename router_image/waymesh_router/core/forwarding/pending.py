@@ -48,8 +48,7 @@ class PendingDeliveries:
         settlement: Settlement,
         streams: Streams,
     ) -> None:
-        """`stamp`: see CoreContext."""
-        self.stamp = stamp
+        self.stamp = stamp  # see CoreContext
         self.choice = choice
         self.sender = sender
         self.expiry: Expiry = sender.expiry
@@ -195,7 +194,7 @@ class PendingDeliveries:
                 return False
         self.take_out(address, q)
         if out is not None:
-            self.send(q, out)
+            send_to(self, q, out)
         elif address.fallback is not None and address.fallback.direct() and (q.link is None or not q.link.stored):
             self.redirect(q, address.fallback)
         else:
@@ -235,15 +234,7 @@ class PendingDeliveries:
             self.choice.priority = q.priority
             self.choice.picked = None
             self.take_out(address, q)
-            self.send(q, out)
-
-    def send(self, q: Queued, out: RouterLink) -> None:
-        """Send a delivery that has left the queue to a ready link, or to another one if it is too large for this."""
-        if out.max_message_size == 0 or self.sizes.fits(q, out):
-            self.streams.send(q, out)
-        elif not self.sizes.send_elsewhere(q):
-            q.unstarted = 0
-            self.give_back(q, OVER_CONSUMER_MAXIMUM)
+            send_to(self, q, out)
 
     def consumer_left(self, address: Address) -> None:
         """A consumer has left, others remain. If they are all on one connection, what it bars has no path any more."""
@@ -346,3 +337,12 @@ class PendingDeliveries:
             pending.remove(q)
             if pending.count == 0:
                 address.pending = None
+
+
+def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:
+    """Send a delivery that has left its queue on a ready link, or on another one if it is too large for this."""
+    if out.max_message_size == 0 or pending.sizes.fits(q, out):
+        pending.streams.send(q, out)
+    elif not pending.sizes.send_elsewhere(q):
+        q.unstarted = 0
+        pending.give_back(q, OVER_CONSUMER_MAXIMUM)

@@ -19,7 +19,7 @@ from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import names, no_local, rewriting
 from waymesh_router.core.link_routing.endings import RoutedEndings
-from waymesh_router.core.link_routing.held import Again, HeldAttaches
+from waymesh_router.core.link_routing.held import Again
 from waymesh_router.core.link_routing.route_candidates import ClientLink, RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions, SessionPending
@@ -29,6 +29,7 @@ from waymesh_router.events.event import short
 if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.addresses.table import AddressTable
+    from waymesh_router.core.containers.registry import Containers
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.edge.uplink import Uplink
     from waymesh_router.core.link_routing.routes import LinkRoutes
@@ -51,6 +52,7 @@ class RoutedAttaches:
         links: LinkRegistry,
         link_routes: LinkRoutes,
         interruptions: Interruptions,
+        containers: Containers,
     ) -> None:
         self.resumable = True  # whether to route links whose terminus outlives the connection
         self._context = context
@@ -62,7 +64,7 @@ class RoutedAttaches:
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions(context.portions)
         self._warned: set[str] = set()  # connectors and listeners with a warning about the names of durable links
-        self.held = HeldAttaches()
+        self.held = containers.held
         self.endings = RoutedEndings(context, interruptions)
 
     def pass_on(self, conn: RouterConnection, lk: RouterLink, attach: Attach) -> bool:
@@ -251,8 +253,7 @@ class RoutedAttaches:
         if lk is None:
             return
         route = upstream.route
-        entity = None if route is None else route.entity
-        answer = rewriting.backward_attach(attach, lk.name, entity)
+        answer = rewriting.backward_attach(attach, lk.name, None if route is None else route.entity)
         answer.handle = lk.handle
         if lk.is_sender:
             answer.initial_delivery_count = lk.delivery_count

@@ -1,4 +1,4 @@
-"""Attaches that wait until a peer has told how many links its sessions take."""
+"""Attaches of clients and of this router that wait until a peer has told how many links its sessions take."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ Again = Callable[[], object]
 
 
 class HeldAttaches:
-    """Held attaches by the connection whose answers they wait for, oldest first. `refuse` refuses one."""
+    """Held attaches by the connection whose answers they wait for, oldest first. `refuse` refuses one of a client."""
 
-    def __init__(self) -> None:
-        self.refuse: Callable[[RouterLink, Refusal], object] = lambda lk, refusal: None
-        self._held: dict[RouterConnection, deque[tuple[RouterLink, Again]]] = {}
+    def __init__(self, refuse: Callable[[RouterLink, Refusal], object]) -> None:
+        self.refuse = refuse
+        self._held: dict[RouterConnection, deque[tuple[RouterLink | None, Again]]] = {}
 
-    def add(self, conn: RouterConnection, lk: RouterLink, again: Again) -> None:
-        """Hold the attach of `lk`; `again` forwards it, and raises Refusal."""
+    def add(self, conn: RouterConnection, lk: RouterLink | None, again: Again) -> None:
+        """Hold the attach of `lk`; `again` forwards it, and raises Refusal. With None, `again` attaches a link of this
+        router if that is still needed, and raises nothing."""
         self._held.setdefault(conn, deque()).append((lk, again))
 
     def session_begun(self, session: Session) -> None:
@@ -49,13 +50,14 @@ class HeldAttaches:
         in_vain = 0
         for _ in range(min(len(waiting), AT_ONCE)):
             lk, again = waiting.popleft()
-            if lk.state != ATTACH_RCVD or lk.connection.over:
+            if lk is not None and (lk.state != ATTACH_RCVD or lk.connection.over):
                 continue
             before = len(self._held.get(conn, ()))
             try:
                 again()
             except Refusal as refusal:
-                self.refuse(lk, refusal)
+                if lk is not None:
+                    self.refuse(lk, refusal)
             in_vain = in_vain + 1 if len(self._held.get(conn, ())) > before else 0
             if in_vain == IN_VAIN:
                 break

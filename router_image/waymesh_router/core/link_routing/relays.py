@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.codec_encode import encode
@@ -18,6 +19,7 @@ from waymesh_router.core.addresses.keys import RELAYED, bare_address
 from waymesh_router.core.containers.autolink import OUTCOMES
 from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.link_routing import rewriting
+from waymesh_router.core.link_routing.sessions import SessionPending
 from waymesh_router.core.model import Address
 from waymesh_router.events.line_limit import WINDOW_S, LineLimit
 
@@ -96,16 +98,40 @@ class Relays:
         )
         if conn.links + self._opened[conn.id] >= conn.settings.max_links:
             return self.over_link_limit if any(self._attaches.candidates(lk, terms)) else None
-        link = self._open(lk, terms)
+        try:
+            link = self._open(lk, terms)
+        except SessionPending as pending:
+            address = self._addresses.get(RELAYED + text)
+            self._containers.held.add(pending.connection, None, partial(self._open_held, lk, terms, address))
+            return address
         if link is None:
             return None
         address = self._addresses.get(RELAYED + text)
-        self._relays[link.id] = Relay(link, address, conn.id, 0, self._context.now)
-        self._opened[conn.id] += 1
+        self._add(link, address, conn)
         return address
 
+    def _add(self, link: RouterLink, address: Address, conn: RouterConnection) -> None:
+        self._relays[link.id] = Relay(link, address, conn.id, 0, self._context.now)
+        self._opened[conn.id] += 1
+
+    def _open_held(self, lk: RouterLink, terms: Attach, address: Address) -> None:
+        """Go on with an attach that waited until a container has told its limits: messages wait for it."""
+        if self._addresses.by_key.get(address.key) is not address:
+            return
+        try:
+            link = self._open(lk, terms)
+        except SessionPending as pending:
+            self._containers.held.add(pending.connection, None, partial(self._open_held, lk, terms, address))
+            return
+        if link is None:
+            self._pending.release_all(address)
+            self._addresses.refresh(address)
+        else:
+            self._add(link, address, lk.connection)
+
     def _open(self, lk: RouterLink, attach: Attach) -> RouterLink | None:
-        """Attach a link of the router itself; None if no link route matches, or no candidate accepts the link."""
+        """Attach a link of the router itself; None if no link route matches, or no candidate accepts the link. Raises
+        SessionPending."""
         for candidate in self._attaches.candidates(lk, attach):
             try:
                 session = self._containers.session(candidate.conn, False)

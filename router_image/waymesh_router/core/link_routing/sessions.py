@@ -12,6 +12,8 @@ from waymesh_amqp.states import BEGIN_SENT, MAPPED
 from waymesh_router.core.portions import Rounds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from waymesh_amqp.session import Session
     from waymesh_router.core.model import RouterConnection
     from waymesh_router.core.portions import Portions
@@ -73,11 +75,9 @@ class MirrorSessions:
 
     def _shared(self, conn: RouterConnection) -> Session | None:
         """The session on `conn` with the fewest links of those with room. Raises SessionPending if there may be one."""
-        open_ = [s for s in self._mirrors if s.connection is conn and s.state in (MAPPED, BEGIN_SENT)]
-        there = [session for session in open_ if has_room(session)]
-        if not there and any(session.state == BEGIN_SENT for session in open_):
-            raise SessionPending(conn)
-        return min(there, key=lambda s: self._mirrors[s].links, default=None)
+        if conn.role == "route-container":  # with those of the router's own links
+            return shared_session(conn.sessions.values())
+        return shared_session([session for session in self._mirrors if session.connection is conn])
 
     def link_opened(self, origin: Session, session: Session, coordinator: bool) -> None:
         """A link of `origin` was forwarded."""
@@ -131,3 +131,15 @@ def has_room(session: Session) -> bool:
     """Whether the peer accepts one more link in the session, as far as is known."""
     most = session.remote_handle_max if session.state == MAPPED else session.connection.handle_max  # type: ignore[attr-defined]
     return bool(session.handles.lowest() <= most)
+
+
+def shared_session(sessions: Iterable[Session]) -> Session | None:
+    """Of those that this router has begun on a connection, the session with the fewest links of those with room; None
+    if there is none. Raises SessionPending if there may be one."""
+    open_ = [session for session in sessions if session.ours and session.state in (MAPPED, BEGIN_SENT)]
+    there = [session for session in open_ if has_room(session)]
+    if not there:
+        for session in open_:
+            if session.state == BEGIN_SENT:
+                raise SessionPending(session.connection)  # type: ignore[arg-type]
+    return min(there, key=lambda session: session.handles.used, default=None)
