@@ -227,7 +227,7 @@ def test_users_log_in(listening: Listening, tmp_path: Path) -> None:
 def test_pages_of_a_listener_that_authenticates_peers_are_not_for_strangers(
     listening: Listening, tmp_path: Path
 ) -> None:
-    """With the console listener of AMQ Interconnect. Passwords and tokens of any form open no page."""
+    """With the console listener of AMQ Interconnect. Passwords and tokens open no page without TLS."""
     users, root = tmp_path / "users", tmp_path / "console"
     users.write_text("alice:{plain}secret\n", encoding="utf-8")
     root.mkdir()

@@ -83,9 +83,9 @@ class SocketHost:
         self.connect, self.disconnect = self._connectors.connect, self._connectors.disconnect
         self.retry, self.set_failover = self._connectors.retry, self._connectors.set_failover
         self._peer_check = PeerCheck(self._profiles, self._listeners, self._connections, self._close)
-        self._http = HttpServer(self)
         self._buffer = ReceiveBuffer()
         self._workers = Workers(loop)
+        self._http = HttpServer(self, self._workers)
         self._tracing = Tracing(log, loop)
         self.traced = self._tracing.own
         self._starting, self._stopping, self.lingering = False, False, Lingering(loop)

@@ -50,7 +50,7 @@ def loop() -> Iterator[Loop]:
 def connection(loop: Loop, lingering: Lingering, sock: Any, answer: Answer) -> tuple[HttpConnection, list[Any]]:
     ended: list[Any] = []
 
-    def respond(request: Request) -> Answer:
+    def respond(http: HttpConnection, request: Request) -> Answer:
         return answer
 
     return HttpConnection(loop, lingering, sock, 60.0, respond, lambda *how: ended.append(how)), ended

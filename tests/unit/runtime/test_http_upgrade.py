@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange
+from waymesh_router.runtime.http.origins import Origins
 from waymesh_router.runtime.http.site import Site
-from waymesh_router.runtime.http.upgrade import Origins
 
 pytestmark = pytest.mark.engine_independent
 

@@ -27,7 +27,8 @@ ANSWER_S = 60.0
 """Time limit for sending the answer."""
 _NOT_READY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
-Respond = Callable[[Request], Answer]
+Respond = Callable[["HttpConnection", Request], "Answer | None"]
+"""The answer to a request. None: `answer_later` of the connection will be called, while it `waits`."""
 
 
 class HttpConnection:
@@ -55,13 +56,19 @@ class HttpConnection:
         self._file: BinaryIO | None = None
         self._left = 0
         self._received = False
+        self.waits = False
+        """The answer to the request is awaited."""
         self.refused = ""
         """Why the client was not served, "" if it was."""
+        self.failed_login, self.user = False, ""
         self._timer: Timer | None = loop.call_later(limit_s, self._expire) if limit_s < math.inf else None
         loop.register(sock.fileno(), self, EPOLLIN, low_priority=True)
 
     def on_event(self, mask: int) -> None:
         """Continue to read the request or to write the answer."""
+        if self.waits:  # no input is awaited: the connection is lost
+            self.close("closed by the peer")
+            return
         try:
             if self._answer is None:
                 self._read()
@@ -74,6 +81,7 @@ class HttpConnection:
 
     def close(self, reason: str = "") -> None:
         """Close the socket at once. `reason` becomes the value of `refused`, unless there is an answer."""
+        self.waits = False
         if self._answer is None:
             self.refused = reason
         self._release()
@@ -106,12 +114,29 @@ class HttpConnection:
             except BadRequest as error:
                 self._begin(error.answer)
             else:
-                if request is not None:
-                    self._begin(self._respond(request))
+                if request is not None and not self._answered(request):
+                    return
+
+    def _answered(self, request: Request) -> bool:
+        self.waits = True
+        answer = self._respond(self, request)
+        if answer is None:
+            self._loop.modify(self._sock.fileno(), 0)
+            return False
+        self.waits = False
+        self._begin(answer)
+        return True
+
+    def answer_later(self, answer: Answer) -> None:
+        """The answer is there."""
+        if self.waits:
+            self.waits = False
+            self._begin(answer)
+            self._write_later()
 
     def _begin(self, answer: Answer) -> None:
         self._answer, self._file, self._left = answer, answer.file, answer.size
-        self.refused = answer.refused
+        self.refused, self.failed_login, self.user = answer.refused, answer.failed_login, answer.user
         self._out = self._exchange.encode(answer)
         if self._timer is not None:
             self._timer.cancel()

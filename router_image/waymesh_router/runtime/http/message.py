@@ -42,7 +42,7 @@ class Request:
 class Answer:
     """The answer to a request. The content is `body`, or the first `size` bytes of `file`, which the receiver must
     close and which is None for HEAD. `stream`: with status 101, the WebSocket that begins after the answer. `refused`:
-    why the client is not served, for the log."""
+    why the client is not served, for the log; `failed_login`: because of its login, perhaps that of a known `user`."""
 
     status: int
     fields: Fields = ()
@@ -51,6 +51,8 @@ class Answer:
     size: int = 0
     stream: WebSocketStream | None = None
     refused: str = ""
+    failed_login: bool = False
+    user: str = ""
 
 
 def text_answer(status: int, text: str, fields: Fields = ()) -> Answer:

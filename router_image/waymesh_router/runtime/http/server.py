@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from waymesh_router.events.event import Log
 from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.sasl.users import UserFiles
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.tls.transports import MakeIO
+from waymesh_router.runtime.tokens.profiles import TokenProfiles
 from waymesh_router.runtime.transport.linger import Lingering
 from waymesh_router.runtime.transport.listener import Listener
+from waymesh_router.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from waymesh_router.router import Router
@@ -25,6 +28,8 @@ class Owner(Protocol):
 
     loop: Loop
     lingering: Lingering
+    tokens: TokenProfiles
+    users: UserFiles
 
     @property
     def log(self) -> Log:
@@ -42,15 +47,17 @@ class HttpServer:
 
     router: Router
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, workers: Workers) -> None:
+        """`workers`: the threads in which AMQP clients log in, too."""
         self._owner = owner
+        self._workers = workers
         self._connections: set[HttpConnection] = set()
 
     def accepting(self, attrs: Mapping[str, Any]) -> Accepted:
         """The function that takes over the transports of a listener. Raises HostError if its files are unusable."""
         from waymesh_router.runtime.http.site import HttpListener  # with h11, which takes time to import
 
-        return HttpListener(self._owner, self.router, attrs, self._connections).accepted
+        return HttpListener(self._owner, self.router, attrs, self._connections, self._workers).accepted
 
     def close(self) -> None:
         """Close all connections at once."""

@@ -11,7 +11,9 @@ from waymesh_router.connections.transports import handshake_timeout_s
 from waymesh_router.events.event import Event, at
 from waymesh_router.runtime.http.connection import HttpConnection
 from waymesh_router.runtime.http.files import StaticFiles
+from waymesh_router.runtime.http.logins import PageLogins
 from waymesh_router.runtime.http.message import Answer, Request, refusal, text_answer
+from waymesh_router.runtime.http.origins import OTHER_ORIGIN, Origins
 from waymesh_router.runtime.http.pages import Page, page
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.listener import Listener
@@ -21,11 +23,7 @@ if TYPE_CHECKING:
     from waymesh_router.router import Router
     from waymesh_router.runtime.http.server import Owner
     from waymesh_router.runtime.http.web_socket import WebSocketStream
-
-
-NEEDS_CERTIFICATE = "authenticatePeer: the pages are for clients with a certificate"
-CERTIFICATE_SCHEME = "TLS-Client-Certificate"
-"""In the answer 401, which must name a scheme (RFC 9110, 11.6.1). There is no registered one for certificates."""
+    from waymesh_router.runtime.workers import Workers
 
 
 class Site:
@@ -34,18 +32,29 @@ class Site:
     def __init__(self, attrs: Mapping[str, Any], pages: Callable[[str], Page | None]) -> None:
         """`pages(path)` creates the router's own pages. Raises HostError if the folder of files is unusable."""
         root = attrs.get("httpRootDir")
-        self._known_only = bool(attrs.get("authenticatePeer"))
+        self.known_only = bool(attrs.get("authenticatePeer"))
         self._pages = pages
         self._files = StaticFiles(str(attrs["name"]), root) if root else None
-        self._upgrade = None if attrs.get("websockets") is False else _upgrade(attrs.get("allowedOrigins") or "")
+        allowed = attrs.get("allowedOrigins") or ""
+        self._upgrade = None if attrs.get("websockets") is False else _upgrade(allowed)
+        self._origins = Origins(allowed) if self.known_only else None
 
-    def answer(self, request: Request, *, secure: bool, user: str | None = None) -> Answer:
-        """The answer to a request; `secure`: the client uses TLS; `user`: of its certificate."""
+    def answer(self, request: Request, *, secure: bool) -> Answer:
+        """The answer to a request of a client that may see the pages; `secure`: the client uses TLS."""
+        return self.before_login(request, secure=secure) or self.after_login(request)
+
+    def before_login(self, request: Request, *, secure: bool) -> Answer | None:
+        """The answer to a request for a WebSocket, where SASL follows, or of a web page of another origin: it acts for
+        its reader, however this one logs in. Decision 0028"""
         upgraded = self._upgrade(request, secure) if self._upgrade is not None else None
-        if upgraded is not None:
-            return upgraded  # SASL follows
-        if self._known_only and user is None:
-            return refusal(HTTPStatus.UNAUTHORIZED, NEEDS_CERTIFICATE, (("WWW-Authenticate", CERTIFICATE_SCHEME),))
+        if upgraded is not None or self._origins is None:
+            return upgraded
+        if self._origins.admit(request.field("origin"), request.field("host") or "", secure=secure):
+            return None
+        return refusal(HTTPStatus.FORBIDDEN, OTHER_ORIGIN)
+
+    def after_login(self, request: Request) -> Answer:
+        """The answer to a request for a page."""
         if request.method not in ("GET", "HEAD"):
             text = f"{request.method} is not supported"
             return text_answer(HTTPStatus.METHOD_NOT_ALLOWED, text, (("Allow", "GET, HEAD"),))
@@ -61,10 +70,16 @@ class HttpListener:
     """Serves the transports that one listener accepts."""
 
     def __init__(
-        self, owner: Owner, router: Router, attrs: Mapping[str, Any], connections: set[HttpConnection]
+        self,
+        owner: Owner,
+        router: Router,
+        attrs: Mapping[str, Any],
+        connections: set[HttpConnection],
+        workers: Workers,
     ) -> None:
         """`connections`: those without a complete answer, updated here. Raises HostError if the files are unusable."""
         self._owner = owner
+        self._logins = PageLogins(owner, attrs, workers)
         self._site = Site(attrs, lambda path: page(router, attrs, path, owner.loop.now()))
         self._connections = connections
 
@@ -74,7 +89,9 @@ class HttpListener:
         def ended(http: HttpConnection, stream: WebSocketStream | None) -> None:
             self._connections.discard(http)
             if http.refused:
-                event = Event(LogEvent.CONNECTION_REFUSED, at(listener.name, peer), {"reason": http.refused})
+                kind = LogEvent.AUTHENTICATION_FAILED if http.failed_login else LogEvent.CONNECTION_REFUSED
+                who = {"user": http.user, **at(listener.name, peer)} if http.user else at(listener.name, peer)
+                event = Event(kind, who, {"reason": http.refused})
                 text = f"{listener}: connection from {peer} not served: {http.refused}"
                 self._owner.log("HTTP", "info", text, event)
             if stream is None:
@@ -85,23 +102,49 @@ class HttpListener:
                 self._owner.accepted(listener, sock, peer, user, partial(WebSocketIO, stream=stream))
 
         fd = sock.fileno()
-        respond = partial(self._respond, secure=isinstance(sock, TlsSocket), user=user)
+        respond = partial(self._respond, peer=peer, secure=isinstance(sock, TlsSocket), user=user)
         limit_s = handshake_timeout_s(listener.attrs)
         http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
         self._connections.add(http)
         listener.opening.passed_on(fd, http.close)
 
-    def _respond(self, request: Request, *, secure: bool, user: str | None) -> Answer:
+    def _respond(
+        self, http: HttpConnection, request: Request, *, peer: str, secure: bool, user: str | None
+    ) -> Answer | None:
+        def page_of() -> Answer:
+            return self._site.after_login(request)
+
         try:
-            return self._site.answer(request, secure=secure, user=user)
+            early = self._site.before_login(request, secure=secure)
+            if early is not None:
+                return early
+            if not self._site.known_only or user is not None:
+                return page_of()
+            if not secure or request.field("authorization") is None:
+                return self._logins.refuse(secure=secure)
+
+            def checked(refused: Answer | None) -> None:
+                if http.waits:
+                    http.answer_later(refused or self._guarded(request, page_of))
+
+            return self._logins.check(request, peer, lambda: http.waits, checked)
         except Exception as error:  # noqa: BLE001 - the connection edge
-            self._owner.internal_error(f"while answering the request for {request.path}", error)
-            return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")
+            return self._internal(request, error)
+
+    def _guarded(self, request: Request, answer: Callable[[], Answer]) -> Answer:
+        try:
+            return answer()
+        except Exception as error:  # noqa: BLE001 - the connection edge
+            return self._internal(request, error)
+
+    def _internal(self, request: Request, error: Exception) -> Answer:
+        self._owner.internal_error(f"while answering the request for {request.path}", error)
+        return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")
 
 
 def _upgrade(allowed: str) -> Callable[[Request, bool], Answer | None]:
     """A function that answers WebSocket upgrade requests. wsproto is only imported for listeners that accept them."""
-    from waymesh_router.runtime.http.upgrade import Origins, asks_for_web_socket, upgrade
+    from waymesh_router.runtime.http.upgrade import asks_for_web_socket, upgrade
 
     origins = Origins(allowed)
     return lambda request, secure: upgrade(request, origins, secure=secure) if asks_for_web_socket(request) else None

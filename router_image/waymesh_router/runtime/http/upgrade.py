@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from http import HTTPStatus
 
 import h11
@@ -13,26 +12,11 @@ from wsproto.handshake import H11Handshake
 from wsproto.utilities import RemoteProtocolError
 
 from waymesh_router.runtime.http.message import Answer, Request, refusal
+from waymesh_router.runtime.http.origins import OTHER_ORIGIN, Origins
 from waymesh_router.runtime.http.web_socket import WebSocketStream
 
 SUBPROTOCOLS = ("amqp", "binary")
 """Accepted subprotocols in order of preference. The second one is an older name, which Qpid Dispatch also accepts."""
-ANY_ORIGIN = "*"
-_DEFAULT_PORT = re.compile(r"^(http://.*):80$|^(https://.*):443$")
-
-
-class Origins:
-    """The origins of web pages whose scripts may open a WebSocket: that of the listener and its `allowedOrigins`."""
-
-    def __init__(self, allowed: str) -> None:
-        """`allowed`: origins, separated by spaces; `*` matches all."""
-        self._allowed = frozenset(map(_normal, allowed.split()))
-
-    def admit(self, origin: str | None, host: str, *, secure: bool) -> bool:
-        """`origin`: as the browser sent it; None from other programs, which are admitted. `host`: the field Host."""
-        if origin is None or ANY_ORIGIN in self._allowed:
-            return True
-        return _normal(origin) in {*self._allowed, _normal(f"{'https' if secure else 'http'}://{host}")}
 
 
 def asks_for_web_socket(request: Request) -> bool:
@@ -44,8 +28,7 @@ def asks_for_web_socket(request: Request) -> bool:
 def upgrade(request: Request, origins: Origins, *, secure: bool) -> Answer:
     """The answer to an upgrade request: 101 with the stream, or a refusal. `secure`: the client uses TLS."""
     if not origins.admit(request.field("origin"), request.field("host") or "", secure=secure):
-        reason = "the origin is neither that of this listener nor in its allowedOrigins"
-        return refusal(HTTPStatus.FORBIDDEN, reason)
+        return refusal(HTTPStatus.FORBIDDEN, OTHER_ORIGIN)
     if request.early:
         return refusal(HTTPStatus.BAD_REQUEST, "the client did not wait for the answer")
     handshake = H11Handshake(ConnectionType.SERVER)
@@ -77,9 +60,3 @@ def _refusal(error: RemoteProtocolError) -> Answer:
         return refusal(HTTPStatus.BAD_REQUEST, str(error))
     fields = tuple((name.decode(), value.decode()) for name, value in hint.headers)
     return refusal(hint.status_code, str(error), fields)
-
-
-def _normal(origin: str) -> str:
-    """An origin in the form of browsers: lower case, without the default port of its scheme."""
-    found = _DEFAULT_PORT.match(origin.lower())
-    return (found[1] or found[2]) if found else origin.lower()
