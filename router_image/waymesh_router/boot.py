@@ -45,7 +45,8 @@ def configure(agent: Agent, config: Sequence[ConfigEntry], log: Callable[[str, s
         if not entry.line and entry.type.name not in agent.adapters:
             continue
         try:
-            agent.configure(entry.type.name, entry.attributes, check=validate_from_file)
+            if entry.created:
+                agent.configure(entry.type.name, entry.attributes, check=validate_from_file)
         except (ManagementError, SchemaError) as error:
             name = str(entry.attributes.get("name") or "")
             operators = of_operator(entry.attributes)

@@ -13,6 +13,7 @@ from .conf_syntax import Section
 from .entities import ENTITY_TYPES, entity_type
 from .errors import ConfigError, Problem, SchemaError
 from .former_types import counterpart
+from .leniency import LOGS_OF_OTHERS
 from .loglevels import LOG_MODULES
 from .model import EntityType, camel_case
 from .operator_names import of_operator
@@ -39,7 +40,7 @@ class ConfigEntry:
     """One entity to create: its type, all its attributes (see validate_create), and its position in the file.
 
     `line` is 0 for an entity that is not in the file and has its defaults. `warnings`: about settings that do not apply
-    as written.
+    as written. `created`: False if only warnings are left of a section.
     """
 
     type: EntityType
@@ -47,6 +48,7 @@ class ConfigEntry:
     line: int = 0
     filename: str = field(default="", compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    created: bool = True
 
 
 def read_config(path: str | Path, *more: str | Path) -> list[ConfigEntry]:
@@ -197,6 +199,10 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
         raise ConfigError.at(filename, section.line, str(error)) from None
     if not entity.configurable:
         raise ConfigError.at(filename, section.line, f"{section.name}: cannot be in a configuration file")
+    without_effect = _log_of_others(entity, section)
+    if without_effect:
+        none = {"name": None, "module": None}
+        return ConfigEntry(entity, none, section.line, filename, (without_effect,), created=False)
     # What the operator writes is read strictly.
     notes = None if of_operator(section.attributes) else list[str]()
     attributes, errors = examine(entity, section.attributes, notes)
@@ -207,6 +213,14 @@ def _entry(section: Section, filename: str) -> ConfigEntry:
     deprecated, beyond = renamed(entity, written), clamped(entity, written, attributes)
     warnings = (*former, *deprecated, *beyond, *unused(entity, written, attributes), *(notes or ()))
     return ConfigEntry(entity, attributes, section.line, filename, warnings)
+
+
+def _log_of_others(entity: EntityType, section: Section) -> str:
+    """The warning about a section that sets a log module which this router does not have; "" for another section."""
+    module = section.attributes.get("module")
+    if entity.name != "log" or module not in LOGS_OF_OTHERS or of_operator(section.attributes):
+        return ""
+    return f"log module: {module}: this router does not have it: the section has no effect"
 
 
 def _line_of(attribute: str, entity: EntityType, section: Section) -> int:

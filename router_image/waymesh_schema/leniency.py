@@ -7,6 +7,7 @@ Source: decision "Files are read safely, with a warning".
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -30,6 +31,10 @@ GROUP_KEYS: Mapping[str, str] = {
     "maxConnectionsPerRemoteHost": "maxConnectionsPerHost of the group and of the vhost apply",
 }
 """Keys without effect that files have in the groups of vhosts, and which setting applies instead."""
+
+
+LOGS_OF_OTHERS = frozenset(("CONFIG", "DISPATCH", "DISPLAYNAME", "HTTP_ADAPTOR", "PYTHON", "TCP_ADAPTOR"))
+"""Modules of `log` sections of Qpid Dispatch, in any version, that this router does not have."""
 
 
 def read_safely(entity: str, values: Values, given: Given) -> list[str]:
@@ -82,6 +87,14 @@ def _no_folder(values: Values, _given: Given) -> Iterator[str]:
     if folder and not folder.startswith("/"):
         values["httpRootDir"], values["http"] = None, True  # httpRootDir implies http
         yield f"httpRootDir: {folder!r} is not an absolute path: no files are served"
+
+
+def _folder_of_vhosts(values: Values, _given: Given) -> Iterator[str]:
+    """Without the vhosts, fewer rules would apply: a folder that does not exist is an error."""
+    folder = values["policyDir"]
+    if folder and not folder.startswith("/"):
+        values["policyDir"] = os.path.abspath(folder)
+        yield f"policyDir: {folder!r} is relative to the current directory: {values['policyDir']} is used"
 
 
 def _redirects(values: Values, _given: Given) -> Iterator[str]:
@@ -153,5 +166,6 @@ _READINGS: Mapping[str, tuple[Callable[[Values, Given], Iterator[str]], ...]] = 
     ),
     "connector": (_redirects, _policy_of_uplinks, _mechanisms_of_connectors),
     "sslProfile": (_old_versions,),
+    "policy": (_folder_of_vhosts,),
     "vhost": (_all_users,),
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from waymesh_amqp.sasl import SERVER_MECHANISMS
-from waymesh_schema.config import ConfigEntry, ConfigError, parse_conf, parse_json
+from waymesh_schema.config import ConfigEntry, ConfigError, parse_conf, parse_json, read_config
 from waymesh_schema.entities import ENTITY_TYPES
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.leniency import GROUP_KEYS, OF_CYRUS
@@ -214,3 +215,36 @@ def test_a_file_that_denies_unknown_users_goes_on_to_deny_them() -> None:
 def test_all_users_of_another_group_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"groups.admin.users: \* is only for the group \$default"):
         groups('  "admin": {"users": "*"}')
+
+
+def test_a_log_section_of_a_module_that_does_not_exist_is_left_out() -> None:
+    text = "log {\n module: PYTHON\n enable: trace+\n}\nlog {\n module: SERVER\n enable: debug+\n}\n"
+    found = [entry for entry in parse_conf(text, "t.conf") if entry.type.name == "log"]
+    (left,) = [entry for entry in found if entry.warnings]
+    assert (left.created, left.line, left.filename) == (False, 1, "t.conf")
+    assert left.warnings == ("log module: PYTHON: this router does not have it: the section has no effect",)
+    assert [e.attributes["enable"] for e in found if e.attributes["module"] == "SERVER"] == ["debug+"]
+    for other in ("PYTHONS", "python"):
+        with pytest.raises(ConfigError, match="log module"):
+            parse_conf(f"log {{\n module: {other}\n}}\n", "t.conf")
+    with pytest.raises(SchemaError):
+        validate_create(ENTITY_TYPES["log"], {"module": "PYTHON"})
+
+
+def test_a_relative_policy_folder_is_below_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pol").mkdir()
+    (tmp_path / "pol/v.json").write_text('[["vhost", {"hostname": "v"}]]', encoding="utf-8")
+    (tmp_path / "t.conf").write_text("policy {\n policyDir: pol\n}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = read_config("t.conf")
+    (policy,) = [entry for entry in found if entry.type.name == "policy"]
+    assert policy.attributes["policyDir"] == str(tmp_path / "pol")
+    assert policy.warnings == (
+        f"policy policyDir: 'pol' is relative to the current directory: {tmp_path / 'pol'} is used",
+    )
+    assert [entry.attributes["hostname"] for entry in found if entry.type.name == "vhost"] == ["v"]
+    monkeypatch.chdir("/")
+    with pytest.raises(ConfigError, match="policyDir: /pol is not a folder"):
+        read_config(tmp_path / "t.conf")

@@ -205,7 +205,6 @@ def test_entities_come_in_the_order_of_processing_and_else_as_written() -> None:
         ("vhost {\n id: a\n}\nvhost {\n id: a\n}", "t.conf:4: vhost hostname: 'a' already exists at line 1"),
         ("listener {\n sslProfile: x\n}", "t.conf:1: listener sslProfile: there is no sslProfile named 'x'"),
         ("listener {\n saslPlugin: x\n}", "t.conf:1: listener saslPlugin: there is no authServicePlugin named 'x'"),
-        ("policy {\n policyDir: pol\n}", "t.conf:2: policy policyDir: must be an absolute path"),
         ("listener {\n host: a\n", "t.conf:1: listener: is not closed by `}`"),
         ("\nlistener {", "t.conf:2: listener: is not closed by `}`"),
         ("}", "t.conf:1: expected `name {`, not '}'"),
