@@ -20,22 +20,28 @@ class FirstPatterns:
         self._of: dict[str, str] = {}  # hostname of the vhost with the pattern, by name
 
     def take(self, vhost: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, list[str]]:
-        """The attributes of a vhost without aliases that are covered, None if its hostname is; and warnings.
+        """The attributes of a vhost without names that are covered, None if all are; and warnings.
 
-        Equal names stay: which vhost is meant cannot be known, and creating the second one fails.
+        If its hostname is covered, its first other name replaces it: clients of these names must not get the rights of
+        the default vhost. Equal names stay: which vhost is meant cannot be known, and creating the second one fails.
         """
         hostname, aliases = str(vhost["hostname"]), alias_names(str(vhost["aliases"] or ""))
         earlier = self._covers(hostname, hostname)
-        if earlier is not None:
-            return None, [f"vhost {hostname}: is left out, because its pattern is that of vhost {earlier}"]
         covered = {alias: other for alias in aliases if (other := self._covers(alias, hostname)) is not None}
-        if not covered:
+        if earlier is None and not covered:
             return vhost, []
-        kept = {**vhost, "aliases": ",".join(alias for alias in aliases if alias not in covered)}
-        return kept, [
+        warnings = [
             f"vhost {hostname} aliases: {alias} is left out, because its pattern is that of vhost {other}"
             for alias, other in covered.items()
         ]
+        left = [alias for alias in aliases if alias not in covered]
+        if earlier is None:
+            return {**vhost, "aliases": ",".join(left)}, warnings
+        text = f"vhost {hostname}: is left out, because its pattern is that of vhost {earlier}"
+        if not left:
+            return None, [text, *warnings]
+        text += f"; it stays for its other names, as vhost {left[0]}"
+        return {**vhost, "hostname": left[0], "aliases": ",".join(left[1:])}, [text, *warnings]
 
     def _covers(self, name: str, hostname: str) -> str | None:
         """The hostname of the earlier vhost that covers a name; None if it is new, or exactly the same name."""

@@ -36,6 +36,17 @@ def test_an_alias_with_the_pattern_of_an_earlier_vhost_is_left_out() -> None:
     assert warnings == ["vhost y aliases: #/x is left out, because its pattern is that of vhost #.x"]
 
 
+def test_other_names_of_a_vhost_whose_host_name_is_left_out_keep_its_rights() -> None:
+    """They would be names of clients of the default vhost, which may allow more."""
+    kept, warnings = taken({"hostname": "*.x"}, {"hostname": "*/x", "aliases": "y, z"})
+    assert kept == [("*.x", ""), ("y", "z")]
+    assert warnings == [
+        "vhost */x: is left out, because its pattern is that of vhost *.x; it stays for its other names, as vhost y"
+    ]
+    kept, _ = taken({"hostname": "*.x", "aliases": "#.y"}, {"hostname": "*/x", "aliases": "#/y"})
+    assert kept == [("*.x", "#.y")]
+
+
 def test_patterns_that_only_match_common_names_stay() -> None:
     """The best match decides between them."""
     assert taken({"hostname": "*.b"}, {"hostname": "a.*"}, {"hostname": "#"}) == (
