@@ -1,4 +1,4 @@
-"""docs/compatibility.md lists each item once, and its tests exist."""
+"""docs/compatibility-items.md lists each item once, and its tests exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.engine_independent
 
 ROOT = Path(__file__).parents[2]
-ROWS = [line for line in (ROOT / "docs/compatibility.md").read_text().splitlines() if re.match(r"\| \d", line)]
+ROWS = [line for line in (ROOT / "docs/compatibility-items.md").read_text().splitlines() if re.match(r"\| \d", line)]
 SOURCES = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
 

@@ -1,4 +1,4 @@
-"""Texts and statuses that scripts for qdrouterd look for. The items of docs/compatibility.md from 27 on."""
+"""Texts and statuses that scripts for qdrouterd look for. The items of docs/compatibility-items.md from 27 on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames that qdrouterd accepts, and how this router handles them. The items of docs/compatibility.md."""
+"""Frames that qdrouterd accepts, and how this router handles them. The items of docs/compatibility-items.md."""
 
 from __future__ import annotations
 

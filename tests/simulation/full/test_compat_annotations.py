@@ -1,4 +1,4 @@
-"""`stripAnnotations` and annotations that a client sets itself, as in qdrouterd. The items of docs/compatibility.md."""
+"""`stripAnnotations` and annotations that clients set, as in qdrouterd. Items of docs/compatibility-items.md."""
 
 from __future__ import annotations
 

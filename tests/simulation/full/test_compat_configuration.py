@@ -1,4 +1,4 @@
-"""Configurations that qdrouterd accepts. The items of docs/compatibility.md."""
+"""Configurations that qdrouterd accepts. The items of docs/compatibility-items.md."""
 
 from __future__ import annotations
 

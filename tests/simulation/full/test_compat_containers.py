@@ -1,4 +1,4 @@
-"""Autolinks and link routes as in qdrouterd. The items of docs/compatibility.md."""
+"""Autolinks and link routes as in qdrouterd. The items of docs/compatibility-items.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behaviours of qdrouterd that clients rely on: distribution, credit, fallback. The items of docs/compatibility.md."""
+"""What clients rely on with qdrouterd: distribution, credit, fallback. Items of docs/compatibility-items.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Management as scripts for qdrouterd expect it. The items of docs/compatibility.md."""
+"""Management as scripts for qdrouterd expect it. The items of docs/compatibility-items.md."""
 
 from __future__ import annotations
 
