@@ -10,6 +10,8 @@ import pytest
 
 from waymesh_analytics.store.parsing import Parsed, parse_file, unpack
 
+pytestmark = [pytest.mark.spark, pytest.mark.engine_independent]
+
 HOSTILE = {
     "nested": b"[" * 100_000 + b"]" * 100_000,
     "nested in an unknown field": b'{"odd":' + b"[" * 100_000 + b"]" * 100_000 + b"}",

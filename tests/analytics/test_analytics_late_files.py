@@ -11,6 +11,8 @@ import pytest
 from tests.analytics.export import HOUR_US
 from tests.analytics.test_analytics_store import Store, deliveries
 
+pytestmark = [pytest.mark.spark, pytest.mark.engine_independent, pytest.mark.timeout(900)]
+
 
 @pytest.fixture
 def store(spark: Any, tmp_path: Path) -> Store:
