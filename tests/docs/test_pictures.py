@@ -1,0 +1,30 @@
+"""The pictures of the concepts are those that tools/pictures.py draws, and pages say what they show."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.engine_independent
+
+REPO = Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("pictures", REPO / "tools" / "pictures.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+pictures = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = pictures  # its dataclasses look for it there
+SPEC.loader.exec_module(pictures)
+
+
+@pytest.mark.parametrize("name", sorted(pictures.PICTURES))
+def test_pictures_are_current_and_have_their_text(name: str) -> None:
+    picture = pictures.PICTURES[name]
+    assert (REPO / "docs" / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == pictures.draw(picture), (
+        "run python tools/pictures.py"
+    )
+    pages = "".join(path.read_text(encoding="utf-8") for path in (REPO / "docs").glob("*.md"))
+    assert re.findall(rf"!\[([^\]]*)\]\(pictures/{name}\.svg\)", pages) == [picture.says]
