@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
-from waymesh_analytics.store.parsing import Parsed, parse_file, unpack
+if TYPE_CHECKING:
+    from waymesh_analytics.store.parsing import Parsed
 
 pytestmark = [pytest.mark.spark, pytest.mark.engine_independent]
 
@@ -22,6 +24,13 @@ HOSTILE = {
     "a number without an end": b"1e999",
     "a number of very many digits": b"9" * 5000,
 }
+
+
+def parsed(kind: str, lines: list[bytes]) -> Parsed:
+    """What is read of a file with these lines."""
+    from waymesh_analytics.store.parsing import parse_file  # needs PyArrow, as only the tests on Spark have it
+
+    return parse_file(kind, "2026-01-30T00", gzip.compress(b"\n".join(lines)))
 
 
 @pytest.mark.parametrize("case", HOSTILE)
@@ -39,12 +48,14 @@ def test_a_hostile_line_is_set_aside(kind: str, case: str) -> None:
         if kind != "delivery":
             return  # events have no numbers with fractions
     first, last = json.dumps(good).encode(), json.dumps({**good, "seq": 3}).encode()
-    parsed = parse_file(kind, "2026-01-30T00", gzip.compress(b"\n".join((first, line, last)) + b"\n"))
-    assert parsed.records["seq"].to_pylist() == [1, 3]
-    assert len(parsed.corrupt) == 1
+    found = parsed(kind, [first, line, last, b""])
+    assert found.records["seq"].to_pylist() == [1, 3]
+    assert len(found.corrupt) == 1
 
 
 def test_a_file_that_unpacks_to_much_is_read_to_a_limit() -> None:
+    from waymesh_analytics.store.parsing import unpack
+
     packed = gzip.compress(b"\n" * (1 << 20))
     for damaged in (packed, packed[:-4] + b"oops"):
         data, broken = unpack(damaged, 1000)
@@ -52,10 +63,6 @@ def test_a_file_that_unpacks_to_much_is_read_to_a_limit() -> None:
     assert unpack(packed, 1 << 20) == (b"\n" * (1 << 20), False)
     data, broken = unpack(packed * 3, (1 << 20) + 10)
     assert (len(data), broken) == ((1 << 20) + 10, True)
-
-
-def parsed(kind: str, lines: list[bytes]) -> Parsed:
-    return parse_file(kind, "2026-01-30T00", gzip.compress(b"\n".join(lines)))
 
 
 def test_any_damage_to_lines_is_survived() -> None:
