@@ -40,7 +40,8 @@ class Redaction:
     def data(self, value: Any, key: str = "") -> Any:
         """A copy of JSON-like data. Names of users that it has are replaced in all later texts, too."""
         if isinstance(value, Mapping):
-            return {name: self.data(inner, str(name)) for name, inner in value.items()}
+            named = str(value.get("name", ""))  # of an environment variable: {name: PASSWORD, value: …}
+            return {name: self.data(inner, named if name == "value" else str(name)) for name, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self.data(inner, key) for inner in value]
         if isinstance(value, str):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.scripts import load_script
 from waymesh_analytics import AnalyticsError
 from waymesh_analytics.cli import query as command
 
 pytestmark = [pytest.mark.spark, pytest.mark.engine_independent, pytest.mark.timeout(900)]
-REPO = Path(__file__).parents[2]
 ORDERS = "SELECT address, sum(weight) AS n FROM delivery WHERE half = 'in' GROUP BY address ORDER BY address"
 Ask = Callable[..., list[dict[str, Any]]]
 
@@ -171,9 +170,5 @@ def test_as_of(spark: Any, ask: Ask, exported: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_tables_is_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("tables_page", REPO / "tools/tables_page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("tools/tables_page.py")
     assert module.PAGE.read_text() == module.page(), "run `python tools/tables_page.py`"

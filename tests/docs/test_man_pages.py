@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.kit.scripts import load_script
 from waymesh_schema.entities import ENTITY_TYPES
 
 pytestmark = pytest.mark.engine_independent
@@ -18,12 +17,7 @@ MAN = REPO / "docs" / "man"
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("man_pages", REPO / "tools" / "man_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module: ModuleType = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    pages: dict[str, str] = module.pages()
+    pages: dict[str, str] = load_script("tools/man_pages.py").pages()
     return pages
 
 

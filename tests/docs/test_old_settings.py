@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.kit.scripts import load_script
 from waymesh_router.runtime.main import main
 
 pytestmark = pytest.mark.engine_independent
 
-REPO = Path(__file__).parents[2]
-
-
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("old_settings", REPO / "tools/old_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+TOOL = load_script("tools/old_settings.py")
 
 
 def test_the_page_is_current() -> None:
-    module = tool()
-    assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run `python tools/old_settings.py`"
+    assert TOOL.PAGE.read_text(encoding="utf-8") == TOOL.page(), "run `python tools/old_settings.py`"
 
 
-@pytest.mark.parametrize("setting", tool().STARTS, ids=lambda setting: setting.title)
+@pytest.mark.parametrize("setting", TOOL.STARTS, ids=lambda setting: setting.title)
 def test_strict_checks_do_not_accept_a_warning(setting: tuple[str, str], tmp_path: Path) -> None:
     path = tmp_path / "router.conf"
     path.write_text(setting[1], encoding="utf-8")

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.kit.scripts import load_script
+
 pytestmark = pytest.mark.engine_independent
 
 REPO = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("pictures", REPO / "tools" / "pictures.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-pictures = importlib.util.module_from_spec(SPEC)
-sys.modules[SPEC.name] = pictures  # its dataclasses look for it there
-SPEC.loader.exec_module(pictures)
+pictures = load_script("tools/pictures.py")
 
 
 @pytest.mark.parametrize("name", sorted(pictures.PICTURES))

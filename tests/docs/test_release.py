@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import tomllib
@@ -10,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.scripts import load_script
+
 pytestmark = pytest.mark.engine_independent
 
 REPO = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("release", REPO / "tools" / "release.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-release = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(release)
+release = load_script("tools/release.py")
 
 NOW = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 OTHERS = ("tests/", "docs/decisions/", "CHANGELOG.md", "constraints.txt")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -11,14 +10,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from tests.kit.scripts import load_script
+
 pytestmark = pytest.mark.engine_independent
 
 REPO = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("docs_site", REPO / "tools" / "docs_site.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-docs_site = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(docs_site)
+docs_site = load_script("tools/docs_site.py")
 
 
 def pages(**texts: str) -> dict[PurePosixPath, str]:

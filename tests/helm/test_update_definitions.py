@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +12,11 @@ import pytest
 import yaml
 
 from tests.architecture.tree import REPO
+from tests.kit.scripts import load_script
 
 pytestmark = pytest.mark.engine_independent
 
-PROGRAM = REPO / "helm/waymesh/files/update_definitions.py"
+PROGRAM = "helm/waymesh/files/update_definitions.py"
 NAME = "routers.waymesh.io"
 LABEL = "waymesh.io/definitions"
 NUMBER, DIGEST = "1", "a558a88fa2f9de38"
@@ -26,12 +26,7 @@ NUMBER, DIGEST = "1", "a558a88fa2f9de38"
 @pytest.fixture
 def program() -> ModuleType:
     """The program as a module of its own for each test."""
-    spec = importlib.util.spec_from_file_location("update_definitions", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(PROGRAM)
 
 
 class Server:

@@ -102,7 +102,7 @@ def _within(wanted: Any, live: Any, field: str) -> bool:
         return bool(wanted == live)
     if isinstance(wanted, Mapping):
         return _map_within(wanted, live if isinstance(live, Mapping) else {}, field)
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+    if isinstance(wanted, Sequence):
         return _list_within(wanted, live if isinstance(live, Sequence) else ())
     return bool(wanted == live)
 

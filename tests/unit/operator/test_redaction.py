@@ -19,6 +19,11 @@ def test_values_of_secret_keys_are_hidden(key: str) -> None:
     assert Redaction(b"salt").data({"a": [{key: "planted"}]}) == {"a": [{key: HIDDEN}]}
 
 
+def test_values_of_environment_variables_with_secret_names_are_hidden() -> None:
+    found = Redaction(b"salt").data([{"name": "DB_PASSWORD", "value": "planted"}, {"name": "LEVEL", "value": "info"}])
+    assert found == [{"name": "DB_PASSWORD", "value": HIDDEN}, {"name": "LEVEL", "value": "info"}]
+
+
 def test_references_and_numbers_stay() -> None:
     kept = {"secretRef": {"name": "people"}, "tokenSecretRef": {"name": "x"}, "tokenProfile": "pods", "port": 5672}
     assert Redaction(b"salt").data(kept) == kept
