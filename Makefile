@@ -8,6 +8,8 @@ PYTEST := $(BIN)/python -m pytest
 # Tests at a time. One more than the cores of CI: with two, tests wait for routers more than half of the time. Workers take
 # tests from each other (worksteal): else the last minutes are those of one worker alone.
 JOBS ?= 3
+# They need no clock: they may take as long as whatever runs beside them lets them.
+IN_VIRTUAL_TIME := tests/simulation tests/model
 WITHOUT_PROCESSES := not e2e and not interop and not brokers and not cluster and not spark and not helm and not processes
 # e.g. make test ARGS="-k sasl -x"
 ARGS ?=
@@ -19,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-virtual test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,8 +56,8 @@ test: setup ## lint, the tests on the compiled engine, most of them on the inter
 	@$(MAKE) --no-print-directory test-compiled
 	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then \
 	    $(MAKE) --no-print-directory test-helm; \
-	    WAYMESH_CLUSTER_BESIDE="$(MAKE) --no-print-directory test-analytics test-brokers" $(MAKE) --no-print-directory test-cluster; \
-	else $(MAKE) --no-print-directory test-analytics test-brokers; \
+	    WAYMESH_CLUSTER_BESIDE="$(MAKE) --no-print-directory JOBS=1 test-virtual test-analytics test-brokers" $(MAKE) --no-print-directory test-cluster; \
+	else $(MAKE) --no-print-directory test-virtual test-analytics test-brokers; \
 	    echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
 test-all: ## as test, with every test on both engines, and the largest meshes: before an issue is closed
@@ -65,13 +67,18 @@ test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k;
 	@[ -n "$(K)$(FILES)" ] || { echo "test-repeat: name tests by K=expression or FILES=path"; exit 2; }
 	@$(PYTEST) -n $(JOBS) --count $(or $(N),20) -x -q $(if $(K),-k "$(K)") $(ARGS) $(FILES)
 
-test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of tests/interop a third
+test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of those with other programs a third
 	@echo "test: engine interpreted"
-	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) --dist worksteal -m "not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) --dist worksteal $(IN_VIRTUAL_TIME:%=--ignore=%) -m "not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 
 test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
-	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist worksteal -m "not engine_independent and not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist worksteal $(IN_VIRTUAL_TIME:%=--ignore=%) -m "not engine_independent and not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
+
+test-virtual: engine ## the tests of whole meshes in virtual time, and of a session beside its model, on both engines
+	@echo "test: in virtual time"
+	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) --dist worksteal -o timeout=1500 -m "not chaos" $(IN_VIRTUAL_TIME) $(ARGS)
+	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist worksteal -o timeout=1500 -m "not engine_independent and not chaos" $(IN_VIRTUAL_TIME) $(ARGS)
 
 test-analytics: venv analytics ## the tests of the Spark job, in one process: one Java for all
 	@echo "test: on Spark"

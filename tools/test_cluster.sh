@@ -2,7 +2,7 @@
 # The tests on a real Kubernetes, on one cluster that starts and ends here: first those that need it empty, then several
 # files at a time, last those that touch what all share (operator, API server, nodes), one at a time.
 # Arguments go to pytest. WAYMESH_CLUSTER_JOBS=N: files at a time (1). WAYMESH_CLUSTER_KEEP=1 leaves the cluster up.
-# WAYMESH_CLUSTER_BESIDE=COMMAND runs beside the last tests, which wait more than they work; its output comes at the end.
+# WAYMESH_CLUSTER_BESIDE=COMMAND runs beside the last two, which wait more than they work; its output comes at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +36,6 @@ run() {
 
 cluster prepare && cluster up --empty || exit
 run "in an empty cluster" -m "cluster and empty_cluster" "$@"
-run "beside each other, $jobs at a time" -n "$jobs" --dist loadfile -m "cluster and not empty_cluster and not whole_cluster" "$@"
 began=$SECONDS
 if [ -n "$beside" ]; then
     set -m # a group of its own, which ends as a whole
@@ -44,6 +43,7 @@ if [ -n "$beside" ]; then
     pid=$!
     set +m
 fi
+run "beside each other, $jobs at a time" -n "$jobs" --dist loadfile -m "cluster and not empty_cluster and not whole_cluster" "$@"
 run "one at a time" -m "cluster and whole_cluster" "$@"
 if [ -n "$pid" ]; then
     wait "$pid" || worst=$?

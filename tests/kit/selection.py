@@ -21,13 +21,15 @@ STARTERS = frozenset(
 )  # fmt: skip
 """Modules that start processes: a test whose module has something of them, or of a module of tests that has, is marked
 `processes`."""
-INTEROP = Path(__file__).parents[1] / "interop"
+WITH_PROGRAMS = frozenset(Path(__file__).parents[1] / name for name in ("interop", "reconcile"))
+"""Folders of tests whose time is that of routers and other programs: the compiled engine runs them whole."""
 PARTS = 3
-"""On the interpreted engine one file of so many of tests/interop runs, and those that the last changes concern."""
+"""On the interpreted engine one file of so many of these folders runs, and those that the last changes concern."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks tests that start processes, and deselects files of tests/interop on the interpreted engine."""
+    """Marks tests that start processes, and deselects files of WITH_PROGRAMS on the interpreted engine, except for what
+    the compiled one does not run."""
     known: dict[str, bool] = {}
     for item in items:
         if isinstance(item, pytest.Function) and starts_processes(item, known):
@@ -36,10 +38,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     # A file that is named on the command line runs.
     named = {Path(argument.partition("::")[0]).name for argument in config.args}
-    files = {item.path for item in items if INTEROP in item.path.parents and item.path.name not in named}
+    files = {item.path for item in items if WITH_PROGRAMS & set(item.path.parents) and item.path.name not in named}
     left_out = files - set(chosen(files, changed_files()))
-    config.hook.pytest_deselected(items=[item for item in items if item.path in left_out])
-    items[:] = [item for item in items if item.path not in left_out]
+    gone = {item for item in items if item.path in left_out and runs_compiled(item)}
+    config.hook.pytest_deselected(items=list(gone))
+    items[:] = [item for item in items if item not in gone]
+
+
+def runs_compiled(item: pytest.Item) -> bool:
+    """Whether `make test-compiled` runs the test."""
+    return item.get_closest_marker("engine_independent") is None
 
 
 def starts_processes(item: pytest.Function, known: dict[str, bool]) -> bool:
@@ -68,7 +76,7 @@ def origin(value: object) -> str:
 
 
 def chosen(files: set[Path], changed: list[Path]) -> list[Path]:
-    """The files of tests/interop that run on the interpreted engine: a fixed third by the names, those that have
+    """The files of WITH_PROGRAMS that run on the interpreted engine: a fixed third by the names, those that have
     changed, and those whose name has a word of a changed module's."""
     about = {word for path in changed if path.suffix == ".py" and "tests" not in path.parts for word in words(path)}
     names = {path.name for path in changed}

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from tests.kit.changes import words
-from tests.kit.selection import PARTS, chosen, leads_to_starter
+from tests.kit.selection import PARTS, chosen, leads_to_starter, runs_compiled
 
 pytestmark = pytest.mark.engine_independent
 
@@ -46,3 +46,9 @@ def test_one_file_of_three_and_those_that_changes_concern() -> None:
 def test_words_of_a_path() -> None:
     assert words(Path("tests/interop/test_proton_limits_memory.py")) == ["limit", "memory"]
     assert words(Path("router_image/waymesh_router/policy/links.py")) == ["link", "policy"]
+
+
+def test_what_the_compiled_engine_does_not_run_is_not_left_out(request: pytest.FixtureRequest) -> None:
+    assert not runs_compiled(request.node)  # of this file
+    other = pytest.Function.from_parent(request.session, name="other", callobj=module)
+    assert runs_compiled(other)
