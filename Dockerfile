@@ -8,10 +8,12 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev l
 WORKDIR /src
 COPY constraints.txt ./
 RUN pip install --no-cache-dir -c constraints.txt setuptools wheel cython
+# Its packages are not among those that it lists.
+RUN python -m venv /sbom && /sbom/bin/pip install --no-cache-dir -c constraints.txt cyclonedx-bom
 # By itself, because it takes longest and changes seldom.
 RUN pip install --no-cache-dir -c constraints.txt --prefix=/made python-qpid-proton
 COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE CHANGELOG.md ./
-COPY tools/build_engine.py tools/sbom.py tools/
+COPY tools/build_engine.py tools/
 COPY router_image router_image
 COPY operator operator
 COPY spark spark
@@ -23,16 +25,16 @@ RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[operator]"
 # A command whose packages are not here; it belongs to the router's image.
 RUN rm /made/bin/waymesh-upload
-RUN mkdir -p /made/share/waymesh && python tools/sbom.py waymesh-operator "$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
-    /made/lib/python*/site-packages > /made/share/waymesh/sbom.cdx.json
+RUN mkdir -p /made/share/waymesh && PYTHONPATH=$(echo /made/lib/python*/site-packages) /sbom/bin/cyclonedx-py environment \
+    -S --pyproject pyproject.toml --output-reproducible -o /made/share/waymesh/sbom.cdx.json python
 
 FROM build AS build-analytics
 RUN PYTHONPATH=$(echo /made/lib/python*/site-packages) \
     pip install --no-cache-dir -c constraints.txt --no-build-isolation --prefix=/made ".[analytics]"
 # Commands whose packages are not here; they belong to the other images.
 RUN rm /made/bin/kubectl-waymesh /made/bin/waymesh /made/bin/waymesh-router /made/bin/waymesh-upload
-RUN mkdir -p /made/share/waymesh && python tools/sbom.py waymesh-analytics "$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)" \
-    /made/lib/python*/site-packages > /made/share/waymesh/sbom.cdx.json
+RUN mkdir -p /made/share/waymesh && PYTHONPATH=$(echo /made/lib/python*/site-packages) /sbom/bin/cyclonedx-py environment \
+    -S --pyproject pyproject.toml --output-reproducible -o /made/share/waymesh/sbom.cdx.json python
 
 # Half of PySpark is for what the job does not do.
 RUN cd /made/lib/python*/site-packages/pyspark && xargs -I{} sh -c 'rm -r {}' < /src/spark/left_out.txt

@@ -128,7 +128,8 @@ images: ## build the images of router, operator and analytics job by docker, pod
 sbom: venv ## the installed Python packages with versions and licences, in dist/waymesh-VERSION.cdx.json (CycloneDX)
 	@mkdir -p dist
 	@version=$$(sed -n 's/^appVersion: //p' helm/waymesh/Chart.yaml); \
-	$(BIN)/python tools/sbom.py waymesh "$$version" > "dist/waymesh-$$version.cdx.json"; echo "sbom: dist/waymesh-$$version.cdx.json"
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o "dist/waymesh-$$version.cdx.json" .venv; \
+	echo "sbom: dist/waymesh-$$version.cdx.json"
 
 kind-up: ## a kind cluster of three nodes with our images and the quickstart; its report in build/quickstart
 	@tests/kind/kind.sh up

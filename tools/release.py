@@ -100,7 +100,7 @@ def release(version: str, date: str) -> list[str]:
     build("kubectl plugin", "make", "--no-print-directory", "plugin")
     build("SBOM", "make", "--no-print-directory", "sbom")
     without = [] if build("chart", "tools/chart_package.sh") else ["the chart: helm is missing"]
-    if not build("images", "tools/images.sh"):
+    if not build("images", "env", "ARCHITECTURES=amd64 arm64", "tools/images.sh"):
         without.append("the images: no docker, podman or buildah is on this machine")
     (DIST / "NOTES.md").write_text(f"# Waymesh {version}\n\n{notes}\n", encoding="utf-8")
     (DIST / "SHA256SUMS").write_text(checksums(DIST), encoding="utf-8")

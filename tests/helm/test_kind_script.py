@@ -14,7 +14,7 @@ from tests.architecture.tree import REPO
 
 pytestmark = pytest.mark.engine_independent
 
-BASIC = ("bash", "sed", "git", "date", "dirname", "mkdir", "grep", "realpath", "rm")
+BASIC = ("bash", "sed", "git", "date", "dirname", "mkdir", "grep", "realpath", "rm", "uname")
 MISSING = 3
 
 
@@ -95,6 +95,22 @@ def test_images_are_labelled_with_the_source_that_is_named(
     assert run(tools, "tools/images.sh").returncode == 0
     builds = notes.read_text().splitlines()
     assert all("org.opencontainers.image.source=https://git.example.com/waymesh" in line for line in builds)
+
+
+def test_images_of_other_architectures_are_left_out_where_they_cannot_be_built(
+    tools: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARCHITECTURES", "amd64 arm64")
+    notes = add(tools, "podman")
+    assert run(tools, "tools/images.sh").returncode == 0
+    other = [line for line in notes.read_text().splitlines() if "--platform linux/" in line]
+    assert len(other) == 3
+    assert len(notes.read_text().splitlines()) == 6
+    program = tools / "podman"
+    program.write_text(program.read_text().replace("exit 0\n", '[[ "$*" != *--platform* ]]\n'))
+    done = run(tools, "tools/images.sh")
+    assert done.returncode == 0
+    assert "images: left out: linux/" in done.stderr
 
 
 def test_images_stop_at_the_first_that_fails(tools: Path) -> None:
