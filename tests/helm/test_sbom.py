@@ -24,9 +24,9 @@ def canonical(name: str) -> str:
 
 def bill(out: Path) -> dict[str, object]:
     """What the images' step writes about the packages of this environment."""
-    argv = [Path(sys.executable).with_name("cyclonedx-py"), "environment", "-S", "--pyproject", "pyproject.toml"]
+    argv = [str(Path(sys.executable).with_name("cyclonedx-py")), "environment", "-S", "--pyproject", "pyproject.toml"]
     environment = {"PYTHONPATH": sysconfig.get_path("purelib")}
-    subprocess.run([*argv, "--no-validate", "-o", out, sys.executable], cwd=REPO, env=environment, check=True)
+    subprocess.run([*argv, "--no-validate", "-o", str(out), sys.executable], cwd=REPO, env=environment, check=True)
     made: dict[str, object] = json.loads(out.read_text())
     return made
 
