@@ -65,9 +65,12 @@ RESOURCES = tuple(
         ("Broker", "brokers"),
         ("VhostPolicy", "vhostpolicies"),
         ("RouterLink", "routerlinks"),
+        ("Exchange", "exchanges"),
     )
 )
 """The resources that users write."""
+LATER = frozenset({"Exchange"})
+"""Those that the first definitions did not have: the operator goes on in a cluster without them."""
 SECRET = Kind("Secret", "", "v1", "secrets")
 CLAIM = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
 """Objects that belong to users, like most Secrets: read by name if a Router refers to one."""
@@ -108,6 +111,23 @@ def kind_of(name: str, api_version: str = "") -> Kind:
     except KeyError:
         raise WaymeshError(f"{name} is not a kind that the operator uses") from None
     return kind.in_version(api_version) if api_version else kind
+
+
+def may_be_absent(kind: Kind, error: KubeError) -> bool:
+    """Whether a list failed because the cluster lacks a kind of LATER, or the right to it, which came with it."""
+    return kind.kind in LATER and error.status in (403, 404)
+
+
+async def list_present(
+    kube: KubeClient, kind: Kind, namespace: str | None = None, selector: str = ""
+) -> list[dict[str, Any]]:
+    """List as `KubeClient.list` does; nothing of a kind of LATER that the cluster does not have."""
+    try:
+        return await kube.list(kind, namespace, selector)
+    except KubeError as error:
+        if not may_be_absent(kind, error):
+            raise
+        return []
 
 
 Manifest = Mapping[str, Any]

@@ -119,6 +119,7 @@ def live_through(space: Namespace) -> None:
         resource("LinkRoute", "archive", routerRef=HERE, containerId="archive", prefix="archive", direction="both"),
         resource("Address", "orders", routerRef=HERE, prefix="orders"),
         resource("VhostPolicy", "shop", routerRef=HERE, hostname="mesh", groups=[group]),
+        resource("Exchange", "news", routerRef=HERE, address="news", bindings=[{"nextHopAddress": "orders"}]),
     ]
     link = resource("RouterLink", "north", routerRef=HERE, role="inter-router", tokenSecretRef={"name": "none"})
     space.apply([*dependents, link])

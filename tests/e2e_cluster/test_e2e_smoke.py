@@ -104,8 +104,8 @@ def test_api_server_comes_back(namespace: Namespace) -> None:
 
 
 def test_every_definition_is_established(cluster: Cluster, crds: list[str]) -> None:
-    plurals = ("addresses", "autolinks", "brokers", "linkroutes", "routers", "routerlinks", "vhostpolicies")
-    assert crds == [f"{plural}.waymesh.io" for plural in plurals]
+    links = ("autolinks", "brokers", "exchanges", "linkroutes", "routers", "routerlinks")
+    assert crds == [f"{plural}.waymesh.io" for plural in ("addresses", *links, "vhostpolicies")]
     for name in crds:
         found = cluster.api.get("CustomResourceDefinition", name)
         assert found is not None

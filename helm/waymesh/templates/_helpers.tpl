@@ -31,7 +31,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
      that a Router owns, reads pods and sets an annotation of them, but does not exec into pods or change roles. */}}
 {{- define "waymesh.rules" -}}
 - apiGroups: [waymesh.io]
-  resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies, routerlinks]
+  resources: [routers, brokers, autolinks, linkroutes, addresses, vhostpolicies, routerlinks, exchanges]
   verbs: [list, watch]
 - apiGroups: [waymesh.io]
   resources:
@@ -42,6 +42,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   - addresses/status
   - vhostpolicies/status
   - routerlinks/status
+  - exchanges/status
   verbs: [patch]
 - apiGroups: [apps]
   resources: [statefulsets]

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from waymesh_operator.cluster.mesh import neighbours_by_router, peers_below
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube import RESOURCES, SELECTOR, DynamicKube, Kind, find_cluster, kind_of
+from waymesh_operator.kube import RESOURCES, SELECTOR, DynamicKube, Kind, find_cluster, kind_of, list_present
 from waymesh_operator.local.terminal import (
     RouterNeighbours,
     add_row,
@@ -63,7 +63,7 @@ async def _list_objects(where: Where, kinds: Sequence[Kind]) -> Found:
     try:
         scope = None if where.everywhere else namespace
         lists = await asyncio.gather(
-            *(kube.list(kind, scope, "" if kind.kind in _OURS else SELECTOR) for kind in kinds)
+            *(list_present(kube, kind, scope, "" if kind.kind in _OURS else SELECTOR) for kind in kinds)
         )
     except KubeError as error:
         hint = ": are the CRDs of Waymesh installed?" if error.missing else ""

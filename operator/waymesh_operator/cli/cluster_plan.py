@@ -20,7 +20,7 @@ from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
-from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster, list_present
 from waymesh_operator.local.tables import action_row, plan_table
 from waymesh_operator.local.terminal import make_console
 from waymesh_operator.resources.crds import load_crds
@@ -107,7 +107,7 @@ async def _plan(worker: MeshWorker) -> tuple[Action, ...]:
 
 async def _fill(inventory: Inventory, kube: DynamicKube, namespace: str) -> None:
     for kind in (*RESOURCES, *OWNED):
-        for body in await kube.list(kind, namespace, "" if kind in RESOURCES else SELECTOR):
+        for body in await list_present(kube, kind, namespace, "" if kind in RESOURCES else SELECTOR):
             inventory.see(None, body)
 
 

@@ -24,8 +24,6 @@ from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import (
-    OWNED,
-    RESOURCES,
     SELECTOR,
     TOKEN_FILE,
     Cluster,
@@ -115,7 +113,8 @@ class Operator:
                 await lease.release()
 
     async def _act(self, held: asyncio.Task[None]) -> None:
-        """Run the leader's tasks. Returns when leadership is lost, on `stop`, or when kopf ends."""
+        """Run the leader's tasks. Returns when leadership is lost, on `stop`, when kopf ends, or when a kind that was
+        absent can be watched: then they begin again, with its watch."""
         inventory = Inventory()
         with contextlib.ExitStack() as stack:
             world = self._world(inventory, stack)
@@ -166,7 +165,7 @@ class Operator:
             auditor.world.inventory.see(event, body)
 
         registry, stop = kopf.OperatorRegistry(), asyncio.Event()
-        register(registry, sink, lambda: login(self._cluster))
+        register(registry, sink, lambda: login(self._cluster), auditor.kinds)
         running = asyncio.create_task(
             kopf.operator(
                 registry=registry,
@@ -179,18 +178,21 @@ class Operator:
             name="kopf",
         )
         stopped = asyncio.create_task(self._stopped.wait())
-        watches = len((*RESOURCES, *OWNED)) * max(1, len(self._options.namespaces))
+        watches = len(auditor.kinds) * max(1, len(self._options.namespaces))
         guard = asyncio.create_task(self._guard(watches))
+        appeared = asyncio.create_task(auditor.appeared.wait())
         try:
-            await asyncio.wait({running, held, stopped, guard}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, held, stopped, guard, appeared}, return_when=asyncio.FIRST_COMPLETED)
+            if appeared.done():
+                log.info("begins again: %s can be watched now", ", ".join(sorted(auditor.absent)))
             if guard.done():
                 guard.result()
             if running.done():
                 running.result()  # kopf raises when a watch fails permanently; otherwise it received a signal
                 self.stop()
         finally:
-            stopped.cancel()
-            guard.cancel()
+            for task in (stopped, guard, appeared):
+                task.cancel()
             await pool.stop()
             stop.set()
             await asyncio.wait({running})

@@ -21,7 +21,7 @@ from typing import Any
 import kopf
 
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, Kind
+from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, Kind, may_be_absent
 
 from .worker.environment import Environment
 from .worker.inventory import Key, key_of, version_of
@@ -35,8 +35,17 @@ BOOKMARKS_S = 70.0
 """A watch without a change or bookmark for this time is restarted (the API server sends a bookmark each minute)."""
 
 
-def register(registry: kopf.OperatorRegistry, sink: Sink, login: Callable[[], kopf.ConnectionInfo]) -> None:
-    """Register handlers that pass every event of the watched kinds to the sink."""
+WATCHED = (*RESOURCES, *OWNED)
+"""All kinds that the operator watches."""
+
+
+def register(
+    registry: kopf.OperatorRegistry,
+    sink: Sink,
+    login: Callable[[], kopf.ConnectionInfo],
+    kinds: Iterable[Kind] = WATCHED,
+) -> None:
+    """Register handlers that pass every event of these kinds to the sink."""
 
     @kopf.on.login(registry=registry)
     def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -45,7 +54,7 @@ def register(registry: kopf.OperatorRegistry, sink: Sink, login: Callable[[], ko
     async def on_event(event: kopf.RawEvent, **_: Any) -> None:
         sink(event["type"], event["object"])
 
-    for kind in (*RESOURCES, *OWNED):
+    for kind in kinds:
         kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(on_event)
 
 
@@ -109,6 +118,10 @@ class Auditor:
 
     world: Environment
     namespaces: Sequence[str] = ()
+    # Names of the kinds that are not watched, because the cluster lacks their definition or the operator the right.
+    absent: set[str] = field(default_factory=set)
+    # Set when one of them can be watched.
+    appeared: asyncio.Event = field(default_factory=asyncio.Event)
     _awaited: dict[Key, tuple[int, float]] = field(default_factory=dict)
     _filled: bool = False
 
@@ -133,11 +146,26 @@ class Auditor:
             except KubeError as error:
                 log.warning("audit failed: %s", error)
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds to watch, after `fill`."""
+        return tuple(kind for kind in WATCHED if kind.kind not in self.absent)
+
     async def once(self) -> None:
         """List all kinds one after the other and compare. Raises KubeError."""
-        for kind in (*RESOURCES, *OWNED):
+        for kind in WATCHED:
+            if kind.kind in self.absent:
+                await self._look_for(kind)
+                continue
             for namespace in self.namespaces or (None,):
-                await self._audit(kind, namespace)
+                try:
+                    await self._audit(kind, namespace)
+                except KubeError as error:
+                    if self._filled or not may_be_absent(kind, error):
+                        raise
+                    log.warning("goes on without %s: %s", kind.plural, error)
+                    self.absent.add(kind.kind)
+                    break
 
     def delivered(self, body: Mapping[str, Any]) -> None:
         """Note that a watch delivered this."""
@@ -154,6 +182,17 @@ class Auditor:
                     f"a change of {kind} {namespace}/{name} has not been delivered by a watch for {now - since:.0f} s"
                 )
         return None
+
+    async def _look_for(self, kind: Kind) -> None:
+        """Set `appeared` if a kind that was absent can be listed now."""
+        try:
+            for namespace in self.namespaces or (None,):
+                await self.world.kube.list(kind, namespace)
+        except KubeError as error:
+            if not may_be_absent(kind, error):
+                raise
+        else:
+            self.appeared.set()
 
     async def _audit(self, kind: Kind, namespace: str | None) -> None:
         began = self.world.clock()

@@ -13,6 +13,7 @@ from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import (
     autolink_status,
     broker_status,
+    exchange_status,
     linkroute_status,
     router_link_status,
     vhost_policy_status,
@@ -43,6 +44,7 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "LinkRoute": linkroute_status,
     "VhostPolicy": vhost_policy_status,
     "RouterLink": router_link_status,
+    "Exchange": exchange_status,
 }
 
 

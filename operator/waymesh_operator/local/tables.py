@@ -13,6 +13,7 @@ from rich.text import Text
 
 from waymesh_operator.cluster.actions import Action, CreateRouter
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
+from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
@@ -105,8 +106,9 @@ def address_table(ref: Ref, addresses: Iterable[AddressView]) -> Table:
 
 
 def resource_table(ref: Ref, views: Iterable[ResourceView]) -> Table:
-    """Brokers, links and VhostPolicies of a mesh: on how many routers each is active, and the error on the others."""
-    table = titled_table(f"Brokers, links and policies of {ref}")
+    """Brokers, links, exchanges and VhostPolicies of a mesh: on how many routers each is active, and the error on the
+    others."""
+    table = titled_table(f"Brokers, links, exchanges and policies of {ref}")
     for heading in ("Kind", "Name", "What", "Dir", "Active", "State", "Last error"):
         table.add_column(heading, overflow="fold")
     for view in views:
@@ -130,6 +132,8 @@ def _what(view: ResourceView) -> tuple[str, str]:
     if isinstance(resource, RouterLink):
         places = " ".join(f"{host}:{port}" for host, port in resource.endpoints)
         return places or f"token {resource.token}", "out"
+    if isinstance(resource, Exchange):
+        return resource.address, ""
     if isinstance(resource, VhostPolicy):
         return " ".join(resource.names), ""
     return resource.match, ""

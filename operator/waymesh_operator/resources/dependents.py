@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from waymesh_schema.address_match import trimmed_match
 
+from .exchange import Exchange
 from .router import Manifest, Ref, Router, local_ref, ref_of, server_metadata
 from .router_link import RouterLink
 from .vhost_policy import VhostPolicy
@@ -132,7 +133,7 @@ class LinkRoute:
 
 MOST_ROUTERS = 64
 """Maximum of a Router's size."""
-Dependent = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink
+Dependent = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink | Exchange
 """A resource that refers to a Router."""
 
 
@@ -147,6 +148,7 @@ class Resources:
     linkroutes: tuple[LinkRoute, ...] = ()
     vhost_policies: tuple[VhostPolicy, ...] = ()
     router_links: tuple[RouterLink, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
 
     @property
     def dependents(self) -> tuple[tuple[str, Dependent], ...]:
@@ -158,6 +160,7 @@ class Resources:
             *(("LinkRoute", item) for item in self.linkroutes),
             *(("VhostPolicy", item) for item in self.vhost_policies),
             *(("RouterLink", item) for item in self.router_links),
+            *(("Exchange", item) for item in self.exchanges),
         )
 
 

@@ -40,6 +40,7 @@ from .dependents import (
     router_link_conflicts,
     vhost_policy_conflicts,
 )
+from .exchange import Exchange, exchange_conflicts, parse_exchange
 from .manifests import Document, Path_, show_path
 from .router import Ref, Router, parse_router, ref_of
 from .router_link import RouterLink, parse_router_link
@@ -61,7 +62,7 @@ _METADATA: Mapping[str, Any] = {
 }
 _ANYTHING: Mapping[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 Identity = tuple[str, Ref]
-_Claiming = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink
+_Claiming = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink | Exchange
 _R = TypeVar("_R")
 _D = TypeVar("_D", bound=Dependent)
 
@@ -158,6 +159,7 @@ class _Checker:
         linkroutes = self._parsed("LinkRoute", parse_linkroute)
         policies = self._parsed("VhostPolicy", parse_vhost_policy)
         links = self._parsed("RouterLink", parse_router_link)
+        exchanges = self._parsed("Exchange", parse_exchange)
         self._check_references()
         self._report_conflicts("Address", conflicts(addresses))
         self._report_conflicts("Broker", broker_conflicts(brokers))
@@ -165,6 +167,7 @@ class _Checker:
         self._report_conflicts("LinkRoute", linkroute_conflicts(linkroutes))
         self._report_conflicts("VhostPolicy", vhost_policy_conflicts(policies))
         self._report_conflicts("RouterLink", router_link_conflicts(links))
+        self._report_conflicts("Exchange", exchange_conflicts(exchanges))
         if self._problems:
             raise ManifestError(self._problems)
         meshes = {
@@ -176,6 +179,7 @@ class _Checker:
                 _at(r, linkroutes),
                 _at(r, policies),
                 _at(r, links),
+                _at(r, exchanges),
             )
             for r in routers
         }
@@ -257,6 +261,9 @@ def _claimed(winner: _Claiming, loser: Mapping[str, Any]) -> tuple[str, str]:
         return "address", winner.address
     if isinstance(winner, RouterLink):
         return ("tokenSecretRef", winner.token) if winner.token else ("endpoints", "one of them")
+    if isinstance(winner, Exchange):
+        same = loser["address"] == winner.address and loser["phase"] == winner.phase
+        return ("address", winner.address) if same else ("bindings", "the address of one of both, in the other,")
     if not isinstance(winner, VhostPolicy):
         return "prefix" if winner.prefix is not None else "pattern", winner.match
     if loser["hostname"] in winner.names:

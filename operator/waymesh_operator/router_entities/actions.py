@@ -15,6 +15,7 @@ from .names import (
     ADDRESS,
     AUTOLINK,
     CONNECTOR,
+    EXCHANGE,
     LINKROUTE,
     LISTENER,
     MANAGED_TYPES,
@@ -198,7 +199,7 @@ def _phase_default(wanted: Entity, name: str, present: Any, desired: Any) -> boo
 
 def exclusive_key(entity: Entity) -> tuple[str, ...]:
     """Return the value besides the name that must be unique in a router: the match of an address (separators at its
-    ends do not count), the port of a listener."""
+    ends do not count), the address of an exchange, the port of a listener."""
     attributes = entity.attributes
     if entity.type == ADDRESS:
         kind, match = match_of(entity)
@@ -207,6 +208,8 @@ def exclusive_key(entity: Entity) -> tuple[str, ...]:
         return (entity.type, str(attributes.get("hostname")))
     if entity.type == LISTENER:
         return (entity.type, str(attributes.get("port")))
+    if entity.type == EXCHANGE:
+        return (entity.type, str(attributes.get("address")), str(attributes.get("phase")))
     if entity.type == LINKROUTE:
         kind, match = match_of(entity)
         return (entity.type, kind, trimmed_match(str(match)), str(attributes.get("direction")), _target(entity))

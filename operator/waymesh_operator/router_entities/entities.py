@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
+from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router_link import RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_schema.entities import entity_type
@@ -13,6 +14,7 @@ from waymesh_schema.validate import validate_create
 
 from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities, router_link_entities
 from .credentials import Secrets
+from .exchanges import exchange_entities
 from .names import CREDENTIALS, STANDING_TYPES, Entity
 from .policies import vhost_entity
 
@@ -31,6 +33,8 @@ def entities_of(resource: Dependent, secrets: Secrets, credentials: str = CREDEN
             return autolink_entities(resource)
         case LinkRoute():
             return linkroute_entities(resource)
+        case Exchange():
+            return exchange_entities(resource)
         case RouterLink():
             return router_link_entities(resource, _endpoints(resource, secrets), credentials)
         case Broker():

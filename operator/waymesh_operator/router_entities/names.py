@@ -23,10 +23,11 @@ QUIESCING = "quiescing"
 """Attribute of an autolink that is being quiesced: the router removes it when no delivery is under way."""
 ADDRESS, CONNECTOR, LISTENER, LOG, ROUTER = "router.config.address", "connector", "listener", "log", "router"
 AUTOLINK, LINKROUTE, SSL_PROFILE = "router.config.autoLink", "router.config.linkRoute", "sslProfile"
+EXCHANGE, BINDING = "router.config.exchange", "router.config.binding"
 TELEMETRY, POLICY, VHOST, TOKEN_PROFILE = "telemetry", "policy", "vhost", "tokenProfile"
 MANAGED_TYPES = (
-    SSL_PROFILE, TOKEN_PROFILE, VHOST, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, LOG, TELEMETRY, POLICY,
-    ROUTER,
+    SSL_PROFILE, TOKEN_PROFILE, VHOST, LISTENER, CONNECTOR, ADDRESS, AUTOLINK, LINKROUTE, EXCHANGE, BINDING, LOG,
+    TELEMETRY, POLICY, ROUTER,
 )  # fmt: skip
 """Types whose live entities are compared with the desired ones, in the order of creation."""
 STANDING_TYPES = (LOG, TELEMETRY, POLICY, ROUTER)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources, by_container, unclaimed_names
+from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
@@ -83,6 +84,8 @@ def place_entities(
         known += [(entity, ordinals) for entity in made if ordinals is not None]
     for link in _good("RouterLink", resources.router_links, verdicts):
         place(link, _ordinals(link, router))
+    for exchange in _good("Exchange", resources.exchanges, verdicts):
+        place(exchange, _ordinals(exchange, router))
     return EntityPlacement(tuple(shared), tuple(placed), tuple(known), _containers(resources))
 
 
@@ -125,9 +128,9 @@ def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
     return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
 
 
-def _ordinals(peer: Broker | RouterLink, router: Router) -> frozenset[int] | None:
-    """Return the routers with the connector, None for all. For One, rendezvous hashing chooses the router, so that
-    few connections move when the size changes."""
+def _ordinals(peer: Broker | RouterLink | Exchange, router: Router) -> frozenset[int] | None:
+    """Return the routers with the connector or exchange, None for all. For One, rendezvous hashing chooses the router,
+    so that few of them move when the size changes."""
     if peer.placement == "All":
         return None
     if peer.placement == "List":

@@ -21,6 +21,7 @@ from waymesh_operator.resources.dependents import (
     unclaimed_names,
     vhost_policy_conflicts,
 )
+from waymesh_operator.resources.exchange import Exchange, exchange_conflicts
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
@@ -79,6 +80,8 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
     for link in resources.router_links:
         verdicts["RouterLink", link.ref] = _unless_refused(link, _router_link(link, resources.router, secrets), secrets)
     _refuse_large_files(resources, secrets, verdicts)
+    for exchange in resources.exchanges:
+        verdicts["Exchange", exchange.ref] = _unless_refused(exchange, _placed(exchange, resources.router), secrets)
     unclaimed = unclaimed_names(resources.vhost_policies)
     for kind, ref, winner in _conflicts(resources):
         message = f"{kind} {winner.ref} is older and already has {_what(winner)}"
@@ -194,7 +197,7 @@ def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:
     return Verdict(message=DURABLE_NAMES_UNSET) if unsafe else GOOD
 
 
-def _placed(peer: Broker | RouterLink, router: Router) -> Verdict:
+def _placed(peer: Broker | RouterLink | Exchange, router: Router) -> Verdict:
     """Whether a router has one of the ordinals of a List."""
     if peer.placement == "List" and router.size and not any(k < router.size for k in peer.ordinals):
         message = f"no router has one of the ordinals in placement: the highest is {router.size - 1}"
@@ -286,7 +289,7 @@ def _reference(broker: Ref, verdicts: Mapping[tuple[str, Ref], Verdict]) -> Verd
     return GOOD
 
 
-_Winner = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink
+_Winner = Address | Broker | AutoLink | LinkRoute | VhostPolicy | RouterLink | Exchange
 
 
 def _conflicts(resources: Resources) -> list[tuple[str, Ref, _Winner]]:
@@ -298,6 +301,7 @@ def _conflicts(resources: Resources) -> list[tuple[str, Ref, _Winner]]:
         *(("LinkRoute", ref, winner) for ref, winner in linkroute_conflicts(resources.linkroutes).items()),
         *(("VhostPolicy", ref, winner) for ref, winner in vhost_policy_conflicts(resources.vhost_policies).items()),
         *(("RouterLink", ref, winner) for ref, winner in router_link_conflicts(resources.router_links).items()),
+        *(("Exchange", ref, winner) for ref, winner in exchange_conflicts(resources.exchanges).items()),
     ]
 
 
@@ -306,6 +310,8 @@ def _what(resource: _Winner) -> str:
         return f"brokerContainerId {resource.incoming_id}"
     if isinstance(resource, RouterLink):
         return f"the token in Secret {resource.token}" if resource.token else "one of its endpoints"
+    if isinstance(resource, Exchange):
+        return f"address {resource.address}, or one of both sends to the other"
     if isinstance(resource, VhostPolicy):
         return f"one of its host names: {', '.join(resource.names)}"
     if isinstance(resource, AutoLink):

@@ -48,7 +48,7 @@ def test_each_kind_has_its_file_group_scope_and_short_name(crd: dict[str, Any]) 
     assert crd["metadata"]["name"] == f"{names['plural']}.waymesh.io"
     assert (spec["group"], spec["scope"], names["categories"]) == ("waymesh.io", "Namespaced", ["waymesh"])
     expected = {"Router": "rtr", "Address": "addr", "AutoLink": "al", "LinkRoute": "lrt", "Broker": "brk"}
-    expected |= {"VhostPolicy": "vhp", "RouterLink": "rl"}
+    expected |= {"VhostPolicy": "vhp", "RouterLink": "rl", "Exchange": "exch"}
     assert names["shortNames"] == [expected[names["kind"]]]
     assert "status" in spec["versions"][0]["subresources"]
 
@@ -93,5 +93,6 @@ def test_the_router_scales() -> None:
 
 def test_all_kinds_are_loaded() -> None:
     crds = load_crds()
-    assert set(crds) == {"Router", "Address", "Broker", "AutoLink", "LinkRoute", "VhostPolicy", "RouterLink"}
+    links = {"Broker", "AutoLink", "LinkRoute", "RouterLink"}
+    assert set(crds) == {"Router", "Address", "VhostPolicy", "Exchange"} | links
     assert {crd.api_version for crd in crds.values()} == {"waymesh.io/v1alpha1"}

@@ -51,7 +51,7 @@ def test_all_fields_below(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("ruoter", "no kind ruoter; kinds are Address, AutoLink, Broker, LinkRoute, Router"),
+        ("ruoter", "no kind ruoter; kinds are Address, AutoLink, Broker, Exchange, LinkRoute, Router"),
         ("router.spec.sise", "Router.spec has no field sise; did you mean size?"),
         ("router.spec.size.more", "Router.spec.size has no field more"),
         ("broker.spec.auth.xyz", "Broker.spec.auth has no field xyz; its fields are "),

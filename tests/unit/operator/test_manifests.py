@@ -263,7 +263,7 @@ def test_a_wrong_address(spec: str, expected: str) -> None:
         ("kind: Router\n", "m.yaml:1: apiVersion: is required"),
         (ROUTER.replace("Router", "Rooter"), "m.yaml:2: kind: unknown kind Rooter; did you mean Router?"),
         (ROUTER.replace("Router", "Pizza"),
-         "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, LinkRoute, Router, "
+         "m.yaml:2: kind: unknown kind Pizza; known are Address, AutoLink, Broker, Exchange, LinkRoute, Router, "
          "RouterLink, Secret, VhostPolicy"),
         ("apiVersion: v1\nkind: Pod\n",
          "m.yaml:2: kind: Pod of v1 is not a Waymesh resource; remove it from these files"),

@@ -47,8 +47,8 @@ def fitting(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
         )
     if kind == "array":
         least, most = schema.get("minItems", 0), min(schema.get("maxItems", 3), 3)
-        keys = schema.get("x-kubernetes-list-map-keys")
-        unique = (lambda item: tuple(str(item[key]) for key in keys)) if keys else None
+        keys, below = schema.get("x-kubernetes-list-map-keys"), schema["items"].get("properties", {})
+        unique = (lambda item: tuple(str(item.get(key, below[key].get("default"))) for key in keys)) if keys else None
         return st.lists(fitting(schema["items"]), min_size=least, max_size=most, unique_by=unique or json.dumps)
     if kind == "integer":
         return st.integers(schema.get("minimum", -5), schema.get("maximum", 10))

@@ -13,6 +13,7 @@ from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
+from waymesh_operator.resources.exchange import Binding, Exchange
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.actions import changed_attributes
 from waymesh_operator.router_entities.builders import (
@@ -30,7 +31,8 @@ from waymesh_operator.router_entities.builders import (
     mesh_profile,
     router_entity,
 )
-from waymesh_operator.router_entities.names import ADDRESS, AUTOLINK, LINKROUTE, Entity
+from waymesh_operator.router_entities.exchanges import exchange_entities
+from waymesh_operator.router_entities.names import ADDRESS, AUTOLINK, EXCHANGE, LINKROUTE, Entity
 from waymesh_schema.entities import entity_type
 from waymesh_schema.loglevels import LOG_MODULES, parse_levels
 from waymesh_schema.validate import validate_create
@@ -55,6 +57,7 @@ def attribute(kind: str, name: str) -> Any:
 SAME = [
     ("Address", ADDRESS, ("ingressPhase", "egressPhase", "priority"), ("minimum", "maximum")),
     ("AutoLink", AUTOLINK, ("phase",), ("minimum", "maximum")),
+    ("Exchange", EXCHANGE, ("phase", "alternatePhase"), ("minimum", "maximum")),
 ]
 
 
@@ -73,13 +76,14 @@ def test_numbers_have_the_bounds_of_the_table(
         ("Address", "expired", ADDRESS, "expired", set()),
         ("AutoLink", "direction", AUTOLINK, "direction", set()),
         ("LinkRoute", "direction", LINKROUTE, "direction", {"both"}),
+        ("Exchange", "matchMethod", EXCHANGE, "matchMethod", set()),
         ("Router", "role", "router", "mode", set()),
     ],
 )
 def test_words_are_words_of_the_table(kind: str, path: str, entity: str, name: str, extra: set[str]) -> None:
     words = set(field(kind, path)["enum"])
     assert words - extra <= set(attribute(entity, name).values), path
-    if kind in ("AutoLink", "LinkRoute", "Address"):
+    if kind in ("AutoLink", "LinkRoute", "Address", "Exchange"):
         assert set(attribute(entity, name).values) <= words, "the CRD lacks a word"
 
 
@@ -90,9 +94,11 @@ def test_log_modules_and_levels_are_those_of_the_table() -> None:
 
 
 def test_every_attribute_that_can_be_configured_can_be_asked_for() -> None:
-    """All of the table's settings of the three kinds that users make are fields of the CRD, under the same name."""
+    """All of the table's settings of the four kinds that users make are fields of the CRD, under the same name."""
     renamed = {"containerId": "containerId", "connection": "brokerRef"}
-    for kind, entity in (("Address", ADDRESS), ("AutoLink", AUTOLINK), ("LinkRoute", LINKROUTE)):
+    for kind, entity in (
+        ("Address", ADDRESS), ("AutoLink", AUTOLINK), ("LinkRoute", LINKROUTE), ("Exchange", EXCHANGE),
+    ):  # fmt: skip
         fields = load_crds()[kind].schema["properties"]["spec"]["properties"]
         fixed = {"distribution"} if kind == "LinkRoute" else set()
         for name, setting in entity_type(entity).attributes.items():
@@ -135,6 +141,9 @@ def entities() -> Iterable[Entity]:
         )
     route = LinkRoute(REF, MESH, "both", pattern="p.#", container_id="c", add_external_prefix="a")
     yield from linkroute_entities(dataclasses.replace(route, del_external_prefix="d"))
+    bindings = (Binding("#", "b"), Binding("a/#", "b"), Binding("a/#", "b", 1))
+    yield from exchange_entities(Exchange(REF, MESH, "a", 1, "c", 2, "mqtt", bindings))
+    yield from exchange_entities(Exchange(REF, MESH, "a"))
 
 
 @pytest.mark.parametrize("entity", list(entities()), ids=lambda e: f"{e.type}-{e.name}")

@@ -9,11 +9,15 @@ from typing import Any
 
 from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
+from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_operator.router_entities.builders import address_entity, autolink_entities, linkroute_entities
+from waymesh_operator.router_entities.exchanges import exchange_entities
 from waymesh_operator.router_entities.names import (
+    BINDING,
     CONNECTOR,
+    EXCHANGE,
     POLICY,
     QUIESCING,
     VHOST,
@@ -62,7 +66,7 @@ class Row:
 def address_status(
     address: Address, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
 ) -> dict[str, Any]:
-    """`.status` of an Address. `seen` is None if the Router that it refers to does not exist (in all five)."""
+    """`.status` of an Address. `seen` is None if the Router that it refers to does not exist (in all of these)."""
     rows = _rows("Address", address, [address_entity(address)], seen)
     fields = {"match": address.match, "consumers": seen.consumers.get(address.ref, 0) if seen else 0}
     return _status(_Case("Address", address, seen, rows), before, now) | fields
@@ -84,6 +88,15 @@ def linkroute_status(
     links = sum(_count(entity, seen) for entity in linkroute_entities(linkroute)) if seen else 0
     fields = {"match": linkroute.match, "active": _share(rows), "links": links}
     return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | fields | _state(rows)
+
+
+def exchange_status(
+    exchange: Exchange, seen: MeshSnapshot | None, before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """`.status` of an Exchange."""
+    rows = _rows("Exchange", exchange, exchange_entities(exchange), seen)
+    fields = {"bindings": len(exchange.bindings), "active": _share(rows)}
+    return _status(_Case("Exchange", exchange, seen, rows), before, now) | fields | _state(rows)
 
 
 def broker_status(
@@ -252,7 +265,8 @@ def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
 
 
 def _reported_state(router_id: str, live: Entity) -> Row:
-    """Return the state that the router reports for an entity. An address has none: it is active if it exists."""
+    """Return the state that the router reports for an entity. Addresses, exchanges and bindings have none: they are
+    active if they exist."""
     attributes = live.attributes
     if live.type == CONNECTOR:
         state = _CONNECTION.get(str(attributes.get("connectionStatus")), UNKNOWN)
@@ -260,7 +274,8 @@ def _reported_state(router_id: str, live: Entity) -> Row:
         if state != "active":
             return Row(router_id, state, text)
         return Row(router_id, state, peer=_container_of(text) if of_link(live) else "")
-    state = str(attributes.get("operStatus") or ("active" if "distribution" in attributes else UNKNOWN))
+    stateless = "distribution" in attributes or live.type in (EXCHANGE, BINDING)
+    state = str(attributes.get("operStatus") or ("active" if stateless else UNKNOWN))
     known = state if state in WORST_FIRST else UNKNOWN
     return Row(router_id, known, "" if known == "active" else str(attributes.get("lastError") or ""))
 

@@ -26,6 +26,7 @@ from waymesh_operator.resources.dependents import (
     parse_broker,
     parse_linkroute,
 )
+from waymesh_operator.resources.exchange import Exchange, parse_exchange
 from waymesh_operator.resources.router import Ref, Router, parse_router
 from waymesh_operator.resources.router_link import RouterLink, parse_router_link
 from waymesh_operator.resources.vhost_policy import VhostPolicy, parse_vhost_policy
@@ -175,6 +176,7 @@ _PARSERS: Mapping[str, Callable[[Object], Any]] = {
     "LinkRoute": parse_linkroute,
     "VhostPolicy": parse_vhost_policy,
     "RouterLink": parse_router_link,
+    "Exchange": parse_exchange,
 }
 
 
@@ -208,6 +210,7 @@ class Parser:
         linkroutes: list[LinkRoute] = found["LinkRoute"]
         policies: list[VhostPolicy] = found["VhostPolicy"]
         links: list[RouterLink] = found["RouterLink"]
+        exchanges: list[Exchange] = found["Exchange"]
         return Resources(
             router,
             tuple(addresses),
@@ -216,6 +219,7 @@ class Parser:
             tuple(linkroutes),
             tuple(policies),
             tuple(links),
+            tuple(exchanges),
         )
 
 

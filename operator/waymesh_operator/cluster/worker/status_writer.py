@@ -14,6 +14,7 @@ from waymesh_operator.cluster.status.dependents import (
     address_status,
     autolink_status,
     broker_status,
+    exchange_status,
     linkroute_status,
     router_link_status,
     vhost_policy_status,
@@ -49,6 +50,7 @@ _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "LinkRoute": linkroute_status,
     "VhostPolicy": vhost_policy_status,
     "RouterLink": router_link_status,
+    "Exchange": exchange_status,
 }
 Wanted = tuple[Key, dict[str, Any]]
 
