@@ -7,6 +7,7 @@ from typing import Any
 
 from .brokers import broker_of
 from .dependents import add_address, add_auto_link, add_link_route, both_ways
+from .exchanges import add_exchanges
 from .links import link_of
 from .listeners import add_listener, port_of
 from .names import Names, resource_name
@@ -19,8 +20,6 @@ LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "n
 _NO_COUNTERPART = {
     "tokenProfile": "is not translated: set spec.tokenProfiles of the Router, and tokenProfile of its listener",
     "authServicePlugin": "no resource has it; use users of listeners, or run the file with waymesh-router",
-    "router.config.exchange": "no resource has exchanges; create it by management, or run the file with waymesh-router",
-    "router.config.binding": "no resource has bindings; create it by management, or run the file with waymesh-router",
     "tcpListener": "TCP adaptors are not supported",
     "tcpConnector": "TCP adaptors are not supported",
     "httpListener": "HTTP adaptors are not supported",
@@ -28,7 +27,8 @@ _NO_COUNTERPART = {
 }
 _TRANSLATED = frozenset(
     ("router", "listener", "connector", "sslProfile", "log", "policy", "vhost", "router.config.address",
-     "router.config.linkRoute", "router.config.autoLink", *_NO_COUNTERPART)
+     "router.config.linkRoute", "router.config.autoLink", "router.config.exchange", "router.config.binding",
+     *_NO_COUNTERPART)
 )  # fmt: skip
 _ROUTER = ("id", "mode", "saslConfigDir", "saslConfigName", "defaultDistribution", "metadata", "stuckAfterSeconds",
            "maxMemory")  # fmt: skip
@@ -55,6 +55,7 @@ def translate(sources: Sequence[Source], name: str = "", names: Names | None = N
             add_link_route(found, entity, ordinal)
         for entity in source.of("router.config.autoLink"):
             add_auto_link(found, entity, ordinal)
+    add_exchanges(found, sources)
     add_vhosts(found, sources)
     return found
 

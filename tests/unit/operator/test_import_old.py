@@ -203,7 +203,7 @@ def test_tls_and_logins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (
         "router {\n mode: edge\n id: ${HOSTNAME}\n saslConfigDir: /etc/sasl2\n defaultDistribution: multicast\n}\n"
-        "exchange {\n name: x\n}\nbinding {\n exchangeName: x\n}\ntcpListener {\n port: 1\n}\n"
+        "binding {\n exchangeName: x\n nextHopAddress: y\n}\ntcpListener {\n port: 1\n}\n"
         "connector {\n role: edge\n host: h\n}\nlistener {\n port: <port>\n}\n"
         "listener {\n port: 1\n linkCapacity: 5\n maxSessions: 0\n idleTimeoutSeconds: 0\n cost: 2\n}\n"
         "tokenProfile {\n name: t\n}\n"
@@ -218,8 +218,7 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
     assert not found.specs("LinkRoute")
     wanted = (
         "router: saslConfigDir: a Cyrus SASL database is not read",
-        "router.config.exchange: no resource has exchanges",
-        "router.config.binding: no resource has bindings",
+        "router.config.binding: exchangeName: there is no exchange x; left out",
         "tcpListener: TCP adaptors are not supported",
         "listener: port: '<port>' is not a port number",
         "listener: port: routers cannot bind ports below 1024; 10001 is used",
@@ -304,3 +303,39 @@ def test_odd_names_in_a_configuration_stay_in_their_comment(tmp_path: Path, caps
     notes = [f"a.json:2: listener: {name}: has no counterpart" for name in ("x\\nkind: y", "b\\x1b[2J", "a")]
     assert out.splitlines()[1:4] == [f"# {note}" for note in notes]
     assert [line.partition(str(tmp_path) + "/")[2] for line in err.splitlines()] == notes
+
+
+EXCHANGE = "exchange {\n name: news\n address: news\n phase: 1\n alternateAddress: rest\n matchMethod: mqtt\n}\n"
+BINDINGS = "binding {\n exchangeName: news\n bindingKey: a/#\n nextHopAddress: x\n nextHopPhase: 2\n}\n"
+BINDINGS += "binding {\n exchangeName: news\n nextHopAddress: y\n}\n"
+
+
+def test_exchanges_and_their_bindings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, conf(tmp_path, ROUTER + EXCHANGE + BINDINGS))
+    bindings = [{"bindingKey": "a/#", "nextHopAddress": "x", "nextHopPhase": 2}, {"nextHopAddress": "y"}]
+    spec = {"address": "news", "alternateAddress": "rest", "matchMethod": "mqtt", "phase": 1, "bindings": bindings}
+    assert found.specs("Exchange") == {"news": spec}
+    assert not found.notes
+
+
+def test_exchanges_of_several_routers_keep_their_routers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [EXCHANGE + BINDINGS, EXCHANGE, EXCHANGE + BINDINGS]
+    files = [
+        conf(tmp_path, f"router {{\n mode: interior\n id: {name}\n}}\n{text}" + (
+            "listener {\n role: inter-router\n port: 5001\n}\n" if name == "A" else
+            "connector {\n role: inter-router\n host: A\n port: 5001\n}\n"), f"{name}.conf")
+        for name, text in zip("ABC", texts, strict=True)
+    ]  # fmt: skip
+    specs = run(capsys, *files).specs("Exchange")
+    assert {name: spec["placement"]["ordinals"] for name, spec in specs.items()} == {"news": [0, 2], "news-2": [1]}
+    assert [len(spec.get("bindings", ())) for spec in specs.values()] == [2, 0]
+
+
+def test_what_no_exchange_can_have_is_told_where_it_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "binding {\n exchangeName: news\n nextHopAddress: $management\n}\n"
+    found = run(capsys, conf(tmp_path, ROUTER + EXCHANGE + BINDINGS + wrong), code=1)
+    place = f"a.conf:{len((ROUTER + EXCHANGE + BINDINGS).splitlines()) + 1}: "
+    told = "cannot be translated: Exchange/news spec.bindings[2].nextHopAddress: must be an address of clients"
+    assert place + told in "\n".join(found.notes)

@@ -36,6 +36,8 @@ COMPARED = {
     "router.config.address": (),
     "router.config.linkRoute": (),
     "router.config.autoLink": (),
+    "router.config.exchange": (),
+    "router.config.binding": (),
     "policy": ("policyDir",),
     "vhost": (),
     # What the operator chooses, or the files of TLS.
@@ -61,6 +63,9 @@ BOOK = {
     " aliasSpaces: yes\n openCapabilities: x y\n connectionRate: 6/10\n}\n",
     "policy": EXAMPLE_2,
     "vhosts": EXAMPLE_3,
+    "exchanges": "exchange {\n name: e\n address: a\n alternateAddress: r\n alternatePhase: 1\n}\n"
+    "binding {\n exchangeName: e\n bindingKey: x.#\n nextHopAddress: b\n}\nbinding {\n exchangeName: e\n"
+    " nextHopAddress: c\n nextHopPhase: 3\n}\nexchange {\n name: f\n address: a\n phase: 1\n matchMethod: mqtt\n}\n",
     "links": "router {\n mode: interior\n id: A\n}\n"
     "connector {\n name: far\n role: inter-router\n host: far.example\n port: 7001\n cost: 4\n}\n",
 }
@@ -99,6 +104,8 @@ def plain(kind: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {key: "5672" if value == "amqp" else value for key, value in values.items()}
     if kind == "connector" and found["role"] == "normal":
         found["role"] = "route-container"  # a Broker has no other
+    if kind == "router.config.binding":
+        found["exchangeName"] = ""  # the operator chooses the names
     if kind == "vhost":
         found["aliases"] = sorted((found["aliases"] or "").replace(",", " ").split())
         found["groups"] = {name: group(settings) for name, settings in found["groups"].items()}
