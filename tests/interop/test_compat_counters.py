@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import proton
 import pytest
 
 from tests.interop.shared import fresh
 from tests.kit.clients import Client
 from tests.kit.fixtures import StartRouter
+from tests.kit.mesh import Mesh
 from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
@@ -57,3 +59,35 @@ def test_a_standalone_router_has_no_row_of_routers(management: ManagementClient)
 def test_the_settings_of_user_groups_are_in_the_schema(management: ManagementClient) -> None:
     kinds = management.node_operation("GET-SCHEMA")["entityTypes"]
     assert "users" in kinds["vhostUserGroupSettings"]["attributes"]
+
+
+def test_links_between_routers_have_rows(mesh2_line: Mesh) -> None:
+    """Those of control messages first, with the addresses that they are for."""
+    with ManagementClient(mesh2_line["A"].url) as client:
+        rows = client.query("router.link", ["linkType", "linkDir", "owningAddr", "deliveryCount"])
+    control = {(row["linkDir"], row["owningAddr"]): row for row in rows if row["linkType"] == "router-control"}
+    assert set(control) == {("in", "Lqdrouter"), ("out", "Lqdhello")}
+    assert all(row["deliveryCount"] for row in control.values())
+    assert len([row for row in rows if row["linkType"] == "inter-router"]) == 2 * 10  # for each priority
+
+
+def test_an_exchange_counts_what_it_diverts(router: RouterProcess, management: ManagementClient) -> None:
+    address, other = fresh(), fresh()
+    management.create("exchange", {"address": address, "alternateAddress": other}, name="e")
+    management.create("binding", {"exchangeName": "e", "bindingKey": "a", "nextHopAddress": fresh()}, name="b")
+
+    def counts() -> tuple[int, ...]:
+        (row,) = management.query("exchange")
+        return tuple(row[f"{name}Count"] for name in ("received", "forwarded", "diverted", "dropped"))
+
+    with Client(router.url) as client:
+        sender = client.sender(address)
+        assert sender.send(proton.Message(subject="b")).outcome() == "released"
+        assert counts() == (1, 0, 0, 1)
+        receiver = client.receiver(other, 10)
+        assert sender.send(proton.Message(subject="b")).outcome() == "accepted"
+        receiver.take(1)
+        assert sender.send(proton.Message(subject="a")).outcome() == "accepted", "the next hop has no consumer"
+        receiver.take(1)
+        assert counts() == (3, 0, 2, 1)
+        assert management.query("binding")[0]["matchedCount"] == 1

@@ -10,6 +10,7 @@ from typing import Any
 from waymesh_amqp.errors import CONNECTION_FORCED, DETACH_FORCED
 from waymesh_amqp.states import OPENED
 from waymesh_router.core.addresses.keys import EDGE
+from waymesh_router.core.addresses.reserved import HELLO_KEY
 from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY
 from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
 from waymesh_router.core.link_kinds import CONTROL, DATA, DISTRIBUTIONS, ENDPOINT, ROUTED
@@ -200,9 +201,11 @@ def link_type(link: RouterLink) -> str:
 
 
 def owner(link: RouterLink) -> str | None:
-    """Key of the link's address; for a routed link, of its link route."""
+    """Key of the link's address; for a routed link, of its link route; for a control link, of what it carries first."""
     if link.address is not None:
         return link.address.key
+    if link.kind == CONTROL:
+        return HELLO_KEY
     return link_route_of(link)
 
 

@@ -10,10 +10,11 @@ from waymesh_router.core.addresses.keys import address_key
 from waymesh_router.core.link_kinds import CLOSEST, FLOOD, MULTICAST
 from waymesh_router.core.model import Address
 
+HELLO_KEY = "Lqdhello"
 _OF_EVERY_ROUTER = {"L$_management_internal": CLOSEST, "L$displayname": CLOSEST}
 """Services of Qpid Dispatch that Waymesh does not have."""
 _OF_INTERIOR_ROUTERS = {
-    "Lqdhello": FLOOD,
+    HELLO_KEY: FLOOD,
     "Lqdrouter": FLOOD,
     "Tqdrouter": FLOOD,
     "Lqdrouter.ma": MULTICAST,
