@@ -17,6 +17,7 @@ from tests.kit.process import RouterProcess, section
 from waymesh_client.management import ManagementClient
 from waymesh_router.runtime.main import main
 from waymesh_router.runtime.running import Running
+from waymesh_router.runtime.transport.collisions import without_repeated_addresses
 from waymesh_router.runtime.transport.listener import Listener
 from waymesh_schema.config import ConfigError, read_config
 
@@ -39,6 +40,29 @@ def test_a_second_listener_on_one_address_is_an_error_and_the_first_keeps_workin
         assert f"SERVER (error) {tmp_path}{error}" in router.log
     finally:
         assert router.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "closed"),
+    [
+        ("127.0.0.1", "localhost", True),
+        ("127.0.0.1", "0.0.0.0", True),
+        ("", "127.0.0.1", True),
+        ("[::]", "::1", True),
+        ("::", "127.0.0.1", False),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("a.example", "a.example", True),
+    ],
+)
+def test_hosts_that_mean_one_address_are_the_same_host(
+    first: str, second: str, closed: bool, tmp_path: Path
+) -> None:
+    """With the first listener open, the start would end at the second one, and its clients would be lost."""
+    text = "".join(section("listener", name=f"l{k}", host=host, port=9) for k, host in enumerate((first, second)))
+    (tmp_path / "t.conf").write_text(text, encoding="utf-8")
+    kept, errors = without_repeated_addresses(read_config(tmp_path / "t.conf"))
+    assert len([entry for entry in kept if entry.type.name == "listener"]) == (1 if closed else 2)
+    assert len(errors) == closed
 
 
 def test_no_listener_opens_if_there_is_an_error_behind_it(
