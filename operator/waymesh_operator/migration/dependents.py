@@ -24,6 +24,8 @@ def add_address(found: Translation, entity: Entity) -> None:
     for name in ("waypoint", "enableFallback"):
         if entity.flag(name):
             spec[name] = True
+    if spec.get("waypoint") and spec.pop("enableFallback", False):
+        found.note(entity, "enableFallback: an Address that is a waypoint cannot have a fallback; left out")
     spec |= numbers(entity, "ingressPhase", "egressPhase", "priority")
     name = entity.text("name") or entity.text("prefix") or entity.text("pattern")
     found.add_dependent("Address", name, spec, entity.place)

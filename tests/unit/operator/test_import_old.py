@@ -339,3 +339,11 @@ def test_what_no_exchange_can_have_is_told_where_it_stands(
     place = f"a.conf:{len((ROUTER + EXCHANGE + BINDINGS).splitlines()) + 1}: "
     told = "cannot be translated: Exchange/news spec.bindings[2].nextHopAddress: must be an address of clients"
     assert place + told in "\n".join(found.notes)
+
+
+def test_a_waypoint_with_a_fallback_stays_a_waypoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = conf(tmp_path, ROUTER + "address {\n prefix: a\n waypoint: yes\n enableFallback: yes\n}\n")
+    found = run(capsys, file)
+    assert found.specs("Address") == {"a": {"prefix": "a", "waypoint": True}}
+    told = "router.config.address: enableFallback: an Address that is a waypoint cannot have a fallback; left out"
+    assert found.notes == [f"{file}:8: {told}"]
