@@ -120,6 +120,14 @@ class BrokerProcess:
                 os.killpg(process.pid, signal.SIGKILL)  # scripts and their children alike
             process.wait()
 
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def restart(self) -> None:
         """Stop in order and start again: same store, same ports."""
         self.kill()

@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 
 import waymesh_amqp
+from tests.chaos.brokers import PLACES
 from tests.chaos.mesh import shape
 from tests.chaos.planted import DEFECTS, words
 from tests.chaos.processes import Processes
 from tests.chaos.run import Options, Result, Run, save
 from tests.chaos.schedule import Round, from_rows, schedule, text
 from tests.chaos.simulated import schedule_of, shrink, simulate
-from tests.chaos.workload import PLANS
+from tests.chaos.workload import PLANS, WIDE
 from tests.kit import tls_contexts
 
 SHOWN = 20
@@ -46,6 +47,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--schedule", type=Path, help="schedule.json of an earlier run, all of it, not a new one")
     parser.add_argument("--idle", type=int, default=8, help="idle time-out of all connections in seconds (default 8)")
     parser.add_argument("--plant", choices=DEFECTS, default="", help="give all routers a defect, which a run must find")
+    parser.add_argument(
+        "--wide", action="store_true", help="also brokers, transactions, exchanges, fallback, 10 MB, and a tenant"
+    )
     parser.add_argument("--folder", type=Path, help="for logs (default: a new one, which stays after a violation)")
     return parser.parse_args(arguments)
 
@@ -60,16 +64,17 @@ def main() -> int:
         return simulate_seeds(asked, given)
     tls_contexts.share()
     seconds = 0.0 if given else asked.minutes * 60
-    rounds = given or schedule(asked.seed, seconds, shape(PLANS), asked.idle)
+    targets = shape(WIDE, PLACES) if asked.wide else shape(PLANS)
+    rounds = given or schedule(asked.seed, seconds, targets, asked.idle)
     folder = folder_of(asked)
     print(f"seed {asked.seed}, engine {waymesh_amqp.engine()}, {len(rounds)} rounds\n{text(rounds)}", flush=True)
     options = Options(seconds, say=lambda line: print(line, flush=True))
     if asked.plant:
         options.patience_s = PLANT_PATIENCE_S
-    place = Processes(folder, asked.seed, asked.idle, words(asked.plant) if asked.plant else None)
+    place = Processes(folder, asked.seed, asked.idle, words(asked.plant) if asked.plant else None, wide=asked.wide)
     began = time.monotonic()
     result = Run(place, options).go(rounds)
-    plant = f" --plant {asked.plant}" if asked.plant else ""
+    plant = (f" --plant {asked.plant}" if asked.plant else "") + (" --wide" if asked.wide else "")
     return judge(asked, rounds, result, folder, f"{time.monotonic() - began:.0f} s", plant)
 
 

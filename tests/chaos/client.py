@@ -21,6 +21,8 @@ from tests.chaos.workload import (
 )
 
 RETRY_S = (0.2, 1.0)
+Kinds = dict[type, Callable[["Client", Any, int], "Task"]]
+"""By the class of a link in a plan."""
 
 
 class SendingLink(Protocol):
@@ -82,8 +84,12 @@ class Surroundings(Protocol):
 class Group:
     """All clients of a run. `events`: what they wrote."""
 
-    def __init__(self, plans: dict[str, Plan], seed: int, around: Surroundings) -> None:
+    def __init__(
+        self, plans: dict[str, Plan], seed: int, around: Surroundings, kinds: Kinds | None = None
+    ) -> None:
+        """`kinds`: what carries out kinds of links that not all libraries of clients have."""
         self.around = around
+        self.kinds: Kinds = {Sends: Producer, Receives: Consumer, **(kinds or {})}
         self.events: list[Event] = []
         self.problems: list[str] = []
         """Links that a router ended, and why: no violation, but good to know."""
@@ -128,10 +134,8 @@ class Client:
         self.rng = random.Random(f"{seed}/{name}")
         self.connection: Connected | None = None
         self._attempt = 0
-        self.tasks: list[Task] = [
-            Producer(self, link, number) if isinstance(link, Sends) else Consumer(self, link, number)
-            for number, link in enumerate(plan.links)
-        ]
+        self.tenant = plan.tenant
+        self.tasks: list[Task] = [group.kinds[type(link)](self, link, number) for number, link in enumerate(plan.links)]
 
     def connect(self) -> None:
         """Connect, and attach all links."""
@@ -197,7 +201,8 @@ class Task:
         """The router has accepted the link."""
         if not self.attached:
             self.attached = True
-            self.group.events.append(Attached(self.around.now(), self.name, self.address, self.sender))
+            now, tenant = self.around.now(), self.client.tenant
+            self.group.events.append(Attached(now, self.name, self.address, self.sender, tenant))
             self.begin()
 
     def begin(self) -> None:
@@ -289,6 +294,7 @@ class Producer(Task):
     def _send(self, now: float) -> None:
         rng = self.client.rng
         size = rng.choice(LARGE) if rng.random() < LARGE_SHARE else rng.randrange(100)
+        size = self._plan.size or size
         priority = rng.choice(PRIORITIES)
         message = f"{self.name}:{self._count}"
         words = {"message": message, "from": self.client.name, "at": now, "size": size}
@@ -304,6 +310,7 @@ class Consumer(Task):
 
     def __init__(self, client: Client, plan: Receives, number: int) -> None:
         super().__init__(client, plan.address, number)
+        self.capability = plan.capability
         self._stays_s = plan.stays_s
         self._until = 0.0
         self._leaving = False

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import proton
-from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container, EventInjector
+from proton.handlers import TransactionHandler
+from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container, EventInjector, LinkOption, Transaction
 
 from tests.chaos.client import Client, Consumer, Group, Producer
 from tests.chaos.events import ACCEPTED, MODIFIED, REJECTED, RELEASED
-from tests.chaos.workload import Plan
+from tests.chaos.transactor import Transactor
+from tests.chaos.workload import Plan, Transacts
 from tests.kit.crowd import Transports
 from tests.kit.garbage import GARBAGE, free
 
@@ -36,7 +38,7 @@ class Clients(proton.Handler):
     def __init__(self, plans: dict[str, Plan], ports: dict[str, int], seed: int, idle_s: float) -> None:
         """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection."""
         super().__init__()
-        self.group = Group(plans, seed, self)
+        self.group = Group(plans, seed, self, {Transacts: Transactor})
         self._ports = ports
         self._idle_s = idle_s
         self._stopping = False
@@ -78,7 +80,9 @@ class Clients(proton.Handler):
         container = self.container
         container.container_id = container_id
         url = f"amqp://127.0.0.1:{self._ports[client.name]}"
-        raw: Any = container.connect(url, reconnect=False, allowed_mechs="ANONYMOUS", heartbeat=self._idle_s)
+        raw: Any = container.connect(
+            url, reconnect=False, allowed_mechs="ANONYMOUS", heartbeat=self._idle_s, virtual_host=client.tenant or None
+        )
         raw.client = client
         return ProtonConnection(container, raw)
 
@@ -146,9 +150,17 @@ class ProtonConnection:
 
     def receiver(self, task: Consumer) -> ProtonReceiver:
         """Attach a receiver."""
+        options: list[LinkOption] = [AtLeastOnce()]
+        if task.capability:
+            options.append(Capability(task.capability))
         return ProtonReceiver(
-            task, self._container.create_receiver(self.raw, task.address, name=task.name, options=AtLeastOnce())
+            task, self._container.create_receiver(self.raw, task.address, name=task.name, options=options)
         )
+
+    def transacting_sender(self, task: Transactor) -> ProtonTransactingSender:
+        """Attach a sender whose messages are in transactions."""
+        raw = self._container.create_sender(self.raw, task.address, name=task.name, options=AtLeastOnce())
+        return ProtonTransactingSender(task, self._container, raw)
 
     def close(self) -> None:
         """Close it."""
@@ -171,7 +183,7 @@ class ProtonSender:
 
     def send(self, words: dict[str, Any], priority: int) -> None:
         """Send a message."""
-        delivery: Any = self._raw.send(proton.Message(body="x" * words["size"], properties=words, priority=priority))
+        delivery: Any = self._raw.send(message_of(words, priority))
         if not self._settled:
             delivery.message = words["message"]
 
@@ -181,6 +193,67 @@ class ProtonSender:
             state = STATES.get(delivery.remote_state, f"state {delivery.remote_state}")
             self.task.on_outcome(delivery.message, state)
             delivery.settle()
+
+
+class ProtonTransactingSender(TransactionHandler):
+    """A sender of proton in transactions. It is told of the link to the coordinator, too."""
+
+    def __init__(self, task: Transactor, container: Container, raw: Any) -> None:
+        self.task = task
+        self._container = container
+        self._raw = raw
+        self._now: Transaction | None = None
+        raw.carried = self
+
+    @property
+    def credit(self) -> int:
+        """What may be sent."""
+        return int(self._raw.credit)
+
+    def declare(self) -> None:
+        """Begin a transaction."""
+        self._now = self._container.declare_transaction(self._raw.connection, handler=self)
+
+    def send(self, words: dict[str, Any], priority: int) -> None:
+        """Send a message within it."""
+        assert self._now is not None
+        self._now.send(self._raw, message_of(words, priority))
+
+    def conclude(self, commit: bool) -> None:
+        """End it."""
+        assert self._now is not None
+        if commit:
+            self._now.commit()
+        else:
+            self._now.abort()
+
+    def on_delivery(self, delivery: Any) -> None:
+        """The outcome of a message counts when its transaction ends."""
+        if delivery.settled:
+            delivery.settle()
+
+    def on_transaction_declared(self, event: Any) -> None:
+        self.task.on_declared()
+
+    def on_transaction_declare_failed(self, event: Any) -> None:
+        self.task.forget()
+
+    def on_transaction_committed(self, event: Any) -> None:
+        self.task.on_concluded(committed=True)
+
+    def on_transaction_aborted(self, event: Any) -> None:
+        self.task.on_concluded(committed=False)
+
+    on_transaction_commit_failed = on_transaction_aborted
+
+    def on_link_remote_close(self, event: Any) -> None:
+        """The coordinator has gone: the broker is away."""
+        link = event.link
+        if self.task.link is self and link.state & proton.Endpoint.LOCAL_ACTIVE:
+            link.close()
+            self.task.on_detached(f"coordinator: {link.remote_condition or ''}")
+
+    on_link_remote_detach = on_link_remote_close
 
 
 class ProtonReceiver:
@@ -234,6 +307,24 @@ class ProtonReceiver:
             words: Any = body.properties
             length = len(body.body) if isinstance(body.body, str) else -1
             self.task.on_message(words, length, None if settled else delivery)
+
+
+class Capability(LinkOption):
+    """A capability of a source."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def apply(self, link: Any) -> None:
+        """Ask for it."""
+        link.source.capabilities.put_object(proton.symbol(self._name))
+
+
+def message_of(words: dict[str, Any], priority: int) -> proton.Message:
+    """Durable for brokers, with a subject for exchanges."""
+    return proton.Message(
+        body="x" * words["size"], properties=words, priority=priority, durable=True, subject=words["message"]
+    )
 
 
 def _is_current(link: Any) -> bool:

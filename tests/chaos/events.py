@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 ACCEPTED, REJECTED, RELEASED, MODIFIED = "accepted", "rejected", "released", "modified"
+COMMITTED, ABORTED = "committed", "aborted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A producer has sent a message, the n-th of its link."""
+    """A producer has sent a message, the n-th of its link. `transaction`: in which it is sent."""
 
     at: float
     link: str
@@ -53,6 +54,18 @@ class Sent:
     number: int
     settled: bool = False
     priority: int = 4
+    transaction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """A producer was told how a transaction ended. `state`: committed, or aborted, which stands for a failed commit,
+    too."""
+
+    at: float
+    link: str
+    transaction: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +109,9 @@ class Fault:
     breaks: bool
 
 
-Event = Attached | Gone | Credit | Sent | Outcome | Received | Answered | Fault
+Event = Attached | Gone | Credit | Sent | Concluded | Outcome | Received | Answered | Fault
 KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Attached, Gone, Credit, Sent, Outcome, Received, Answered, Fault)
+    kind.__name__: kind for kind in (Attached, Gone, Credit, Sent, Concluded, Outcome, Received, Answered, Fault)
 }
 
 

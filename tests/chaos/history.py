@@ -2,7 +2,9 @@
 
 What is promised: docs/reliability.md. In short: an outcome is what a consumer said; an unsettled message that was
 accepted has arrived; no message arrives twice unless it was given back, or a connection or router was lost meanwhile; a
-pre-settled message may be lost with a connection or router, or where more wait than decision 0006 keeps.
+pre-settled message may be lost with a connection or router, or where more wait than decision 0006 keeps. Behind a
+broker's queue, outcomes are the broker's, what was accepted comes to a consumer that accepts it, and of a transaction
+all messages arrive or none.
 """
 
 from __future__ import annotations
@@ -15,12 +17,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tests.chaos.events import (
+    ABORTED,
     ACCEPTED,
+    COMMITTED,
     MODIFIED,
     REJECTED,
     RELEASED,
     Answered,
     Attached,
+    Concluded,
     Credit,
     Event,
     Fault,
@@ -37,18 +42,21 @@ GIVEN_BACK = (RELEASED, MODIFIED)
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the run promises. `multicast`: these addresses; `lossy`: where pre-settled messages may be dropped without
-    a fault, because more wait than decision 0006 keeps. `settling_s`: a consumer has been attached this long before
-    every router knows it; `stall_s`: so long a producer may be without credit while a consumer has some."""
+    a fault, because more wait than decision 0006 keeps. `stored`: queues of a broker lie on the way; `exchanges`: to
+    which addresses an exchange copies what is sent to its own. `settling_s`: a consumer has been attached this long
+    before every router knows it; `stall_s`: so long a producer may be without credit while a consumer has some."""
 
     multicast: frozenset[str] = frozenset()
     lossy: frozenset[str] = frozenset()
+    stored: frozenset[str] = frozenset()
+    exchanges: dict[str, frozenset[str]] = field(default_factory=dict)
     settling_s: float = 2.0
     stall_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`kind`: loss, hole, duplicate, order, outcome, waiting, stall, stranger or phantom."""
+    """`kind`: loss, hole, duplicate, order, outcome, waiting, stall, stranger, torn or phantom."""
 
     kind: str
     message: str
@@ -74,10 +82,8 @@ class Message:
     producer: Link
     outcomes: list[Outcome] = field(default_factory=list)
     receipts: list[Received] = field(default_factory=list)
-    answers: dict[str, Answered] = field(default_factory=dict)
-    """By the consumer's link, the last one."""
-    said: set[str] = field(default_factory=set)
-    """The states of all answers: a link can get a message twice."""
+    answers: dict[str, list[Answered]] = field(default_factory=dict)
+    """By the consumer's link, which can get a message again after it gave it back."""
 
     @property
     def address(self) -> str:
@@ -86,7 +92,7 @@ class Message:
     def states(self) -> set[str]:
         """The outcomes that consumers gave; of a delivery that the router settled: accepted."""
         settled = {ACCEPTED for receipt in self.receipts if receipt.settled}
-        return settled | self.said
+        return settled | {answer.state for answers in self.answers.values() for answer in answers}
 
 
 class History:
@@ -100,6 +106,8 @@ class History:
         self.links: dict[str, Link] = {}
         self.messages: dict[str, Message] = {}
         self.phantoms: list[Received] = []
+        self.concluded: dict[str, str] = {}
+        """How transactions ended, of those whose producers know."""
         ordered = sorted(events, key=lambda event: event.at)
         faults = [event for event in ordered if isinstance(event, Fault)]
         ends = [event for event in ordered if isinstance(event, Gone) and event.lost]
@@ -122,17 +130,20 @@ class History:
                 self.messages[event.message] = Message(event, self.links[event.link])
             case Outcome():
                 self.messages[event.message].outcomes.append(event)
+            case Concluded():
+                self.concluded[event.transaction] = event.state
             case Received():
                 self._receive(event)
             case Answered() if event.message in self.messages:
-                self.messages[event.message].answers[event.link] = event
-                self.messages[event.message].said.add(event.state)
+                self.messages[event.message].answers.setdefault(event.link, []).append(event)
 
-    def given_back(self, message: Message, receipt: Received) -> bool:
-        """Whether a consumer has returned a message, by an outcome or by ending its link without any."""
-        answer = message.answers.get(receipt.link)
+    def given_back(self, message: Message, receipt: Received, stored: bool = False) -> bool:
+        """Whether a consumer has returned a message, by an outcome or by ending its link without any. `stored`: to a
+        broker, which sends again what was rejected, too."""
+        answers = message.answers.get(receipt.link, [])
+        answer = next((one for one in answers if one.at >= receipt.at), None)
         if answer is not None:
-            return answer.state in GIVEN_BACK
+            return answer.state in GIVEN_BACK or (stored and answer.state == REJECTED)
         return not receipt.settled and self.links[receipt.link].end < math.inf
 
     def _receive(self, event: Received) -> None:
@@ -152,6 +163,7 @@ def check(events: Iterable[Event], terms: Terms) -> list[Violation]:
         *(found for message in history.messages.values() for found in _of_message(history, message, terms)),
         *_order(history, terms),
         *_stalls(history, terms),
+        *_torn(history),
     ]
 
 
@@ -159,15 +171,18 @@ def _of_message(history: History, message: Message, terms: Terms) -> Iterator[Vi
     name = message.sent.message
     for receipt in message.receipts:
         link = history.links[receipt.link].terms
-        if link.address != message.address or link.tenant != message.producer.terms.tenant:
+        allowed = terms.exchanges.get(message.address, (message.address,))
+        if link.address not in allowed or link.tenant != message.producer.terms.tenant:
             yield Violation("stranger", name, f"{receipt.link} of {link.tenant}/{link.address} got it")
     wrong = _outcome(history, message, terms)
     if wrong:
         yield Violation("outcome", name, wrong)
-    if not message.sent.settled and not message.outcomes and message.producer.end == math.inf:
+    has_outcome = not (message.sent.settled or message.sent.transaction)
+    if has_outcome and not message.outcomes and message.producer.end == math.inf:
         yield Violation("waiting", name, "its producer is still there, and was told nothing")
     if _is_lost(history, message, terms):
-        yield Violation("loss", name, f"sent at {message.sent.at:.3f} to {message.address}, received by nobody")
+        text = f"sent at {message.sent.at:.3f} to {message.address}, received {len(message.receipts)} times"
+        yield Violation("loss", name, text)
     for consumer in _holes(history, message, terms):
         yield Violation("hole", name, f"{consumer} did not get it")
     yield from _duplicates(history, message, terms)
@@ -183,6 +198,8 @@ def _outcome(history: History, message: Message, terms: Terms) -> str:
     if not told:
         return ""
     (state,) = told
+    if message.address in terms.stored or message.address in terms.exchanges:
+        return _of_intermediary(history, message, state)
     if state in (ACCEPTED, REJECTED) and state not in said:
         # a consumer that was killed cannot write down what it said
         unknown = any(r.link not in message.answers and history.links[r.link].lost for r in message.receipts)
@@ -202,8 +219,26 @@ def _outcome(history: History, message: Message, terms: Terms) -> str:
     return ""
 
 
+def _of_intermediary(history: History, message: Message, state: str) -> str:
+    """What is wrong with an outcome that a broker or an exchange gave, or a router before it could."""
+    if state == RELEASED and message.receipts:
+        return f"told {state}, and {message.receipts[0].link} got it"
+    if state == MODIFIED and not history.breaks.within(message.sent.at, message.outcomes[0].at):
+        return f"told {state}, and nothing was lost"
+    return f"told {state} without a reason" if state == REJECTED else ""
+
+
 def _is_lost(history: History, message: Message, terms: Terms) -> bool:
     """Whether it should have arrived, and has not."""
+    if message.address in terms.stored:
+        is_kept = any(outcome.state == ACCEPTED for outcome in message.outcomes)
+        unknown = any(r.link not in message.answers and history.links[r.link].lost for r in message.receipts)
+        return is_kept and ACCEPTED not in message.states() and not unknown
+    if message.address in terms.exchanges:
+        come = {history.links[receipt.link].terms.address for receipt in message.receipts}
+        is_kept = any(outcome.state == ACCEPTED for outcome in message.outcomes)
+        missing = terms.exchanges[message.address] - come
+        return is_kept and bool(missing) and not history.breaks.within(message.sent.at, history.end)
     if message.receipts:
         return False
     if not message.sent.settled:
@@ -228,21 +263,26 @@ def _holes(history: History, message: Message, terms: Terms) -> Iterator[str]:
 def _duplicates(history: History, message: Message, terms: Terms) -> Iterator[Violation]:
     copies: dict[str, list[Received]] = defaultdict(list)
     for receipt in message.receipts:
-        copies[receipt.link if message.address in terms.multicast else ""].append(receipt)
+        is_copied = message.address in terms.multicast
+        copies[receipt.link if is_copied else history.links[receipt.link].terms.address].append(receipt)
+    stored = message.address in terms.stored
     for receipts in copies.values():
         for first, second in itertools.pairwise(receipts):
-            if not history.given_back(message, first) and not history.breaks.within(message.sent.at, second.at):
+            if not history.given_back(message, first, stored) and not history.breaks.within(message.sent.at, second.at):
                 text = f"{first.link} got it at {first.at:.3f}, {second.link} at {second.at:.3f}"
                 yield Violation("duplicate", message.sent.message, text)
 
 
 def _order(history: History, terms: Terms) -> Iterator[Violation]:
-    """What one producer sends on one link with one priority, one consumer gets in that order, redeliveries apart."""
+    """What one producer sends on one link with one priority, one consumer gets in that order, redeliveries apart. A
+    broker sends what was given back, and what follows it, in an order of its own."""
     for name, link in history.links.items():
         last: dict[tuple[str, int, bool], Message] = {}
         for receipt in link.received:
             message = history.messages.get(receipt.message)
-            if message is None or (message.receipts[0] is not receipt and message.address not in terms.multicast):
+            if message is None or message.address in terms.stored:
+                continue
+            if message.receipts[0] is not receipt and message.address not in terms.multicast:
                 continue
             way = (message.sent.link, message.sent.priority, message.sent.settled)
             before = last.get(way)
@@ -276,3 +316,17 @@ def _is_idle(consumer: Link, begin: float, end: float) -> bool:
     times = [receipt.at for receipt in consumer.received]
     at = bisect_left(times, begin)
     return at == len(times) or times[at] > end
+
+
+def _torn(history: History) -> Iterator[Violation]:
+    """Transactions of which a part has come, or one that was committed has not, or one that was aborted has."""
+    parts: dict[str, list[Message]] = defaultdict(list)
+    for message in history.messages.values():
+        if message.sent.transaction:
+            parts[message.sent.transaction].append(message)
+    for name, messages in parts.items():
+        state = history.concluded.get(name, "")
+        come = sum(bool(message.receipts) for message in messages)
+        allowed = {COMMITTED: (len(messages),), ABORTED: (0,)}.get(state, (0, len(messages)))
+        if come not in allowed:
+            yield Violation("torn", name, f"{state or 'without an answer'}: {come} of {len(messages)} messages came")

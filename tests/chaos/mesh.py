@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.relay import Relay
 from tests.chaos.schedule import Shape
+from tests.chaos.workload import ALERTS, BOUND, Plan
 from tests.kit.mesh import CONVERGE_S
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
@@ -24,19 +26,29 @@ ROLES = dict.fromkeys(INTERIORS, ("normal", "inter-router", "edge")) | {EDGE: ("
 ROUTE_CHANGE = "ROUTER_LS (info) Neighbour"
 DISTRIBUTIONS = ("balanced", "closest", "multicast")
 ADDRESSES = "".join(section("address", prefix=name, distribution=name) for name in DISTRIBUTIONS)
+EXCHANGE_AT = "B"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of all routers. `idle_s`: the idle time-out of their connections; `within`: as of RouterProcess; `extra`: more
+    configuration for a router."""
+
+    idle_s: int
+    within: Sequence[str] | None = None
+    extra: Callable[[str], str] = lambda _: ""
 
 
 class ChaosMesh:
     """Router processes by their names, and what leads to them."""
 
-    def __init__(
-        self, folder: Path, relay: Relay, clients: dict[str, str], idle_s: int, within: Sequence[str] | None = None
-    ) -> None:
-        """`clients`: the router of each client; `idle_s`: the idle time-out of all connections of routers; `within`: as
-        of RouterProcess."""
+    def __init__(self, folder: Path, relay: Relay, clients: dict[str, Plan], settings: Settings) -> None:
+        """`clients`: who needs a way to which router."""
         self.routers: dict[str, RouterProcess] = {}
         self.relay = relay
         ports = {(name, role): free_port() for name, roles in ROLES.items() for role in roles}
+        tenants = {plan.router: free_port() for plan in clients.values() if plan.tenant}
+        idle_s = settings.idle_s
         texts = {
             name: section("router", id=name, mode="edge" if name == EDGE else "interior")
             + "".join(_door("listener", role, ports[name, role], role, idle_s) for role in roles)
@@ -46,11 +58,14 @@ class ChaosMesh:
             for name, other in links:
                 wire = relay.wire(f"{name}-{other}", ports[other, role])
                 texts[name] += _door("connector", f"to{other}", wire.port, role, idle_s)
-        for client, name in clients.items():
-            relay.wire(client, ports[name, "normal"])
+        for name, port in tenants.items():
+            texts[name] += _door("listener", "tenants", port, "normal", idle_s, multiTenant=True)
+        for client, plan in clients.items():
+            relay.wire(client, tenants[plan.router] if plan.tenant else ports[plan.router, "normal"])
         for name, text in texts.items():
             listens = [ports[name, role] for role in ROLES[name]]
-            self.routers[name] = RouterProcess(folder, name, text + ADDRESSES, listens, within)
+            text += ADDRESSES + settings.extra(name)
+            self.routers[name] = RouterProcess(folder, name, text, listens, settings.within)
         self._states: dict[str, object] = {}
 
     def start(self) -> None:
@@ -79,15 +94,26 @@ class ChaosMesh:
         return all(_state(self.routers[name]) == state for name, state in self._states.items())
 
 
-def shape(clients: Iterable[str]) -> Shape:
-    """The targets of a mesh with these clients."""
-    return Shape(tuple(ROLES), tuple(f"{name}-{other}" for name, other in (*RING, *UPLINKS)), tuple(clients))
+def shape(clients: Iterable[str], brokers: Iterable[str] = ()) -> Shape:
+    """The targets of a mesh with these clients and brokers."""
+    wires = (f"{name}-{other}" for name, other in (*RING, *UPLINKS))
+    return Shape(tuple(ROLES), (*wires, *brokers), tuple(clients), tuple(brokers))
 
 
-def _door(entity: str, name: str, port: int, role: str, idle_s: int) -> str:
+def features(router: str) -> str:
+    """Fallback at all routers, and an exchange at one of them."""
+    text = section("address", prefix="fallback", enableFallback=True)
+    if router == EXCHANGE_AT:
+        text += section("exchange", name="alerts", address=ALERTS)
+        text += "".join(section("binding", exchangeName="alerts", nextHopAddress=bound) for bound in BOUND)
+    return text
+
+
+def _door(entity: str, name: str, port: int, role: str, idle_s: int, **more: object) -> str:
     return section(
-        entity, name=name, host="127.0.0.1", port=port, role=role, saslMechanisms="ANONYMOUS", idleTimeoutSeconds=idle_s
-    )
+        entity, name=name, host="127.0.0.1", port=port, role=role, saslMechanisms="ANONYMOUS",
+        idleTimeoutSeconds=idle_s, **more,
+    )  # fmt: skip
 
 
 def _state(router: RouterProcess) -> object:

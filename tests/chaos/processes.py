@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.brokers.process import BrokerProcess
+from tests.chaos.brokers import Brokers
 from tests.chaos.client import Group
 from tests.chaos.clients import Clients
-from tests.chaos.mesh import ChaosMesh
+from tests.chaos.mesh import ChaosMesh, Settings, features
 from tests.chaos.relay import Relay
 from tests.chaos.schedule import Planned
-from tests.chaos.workload import PLANS
+from tests.chaos.workload import PLANS, WIDE
+from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
 
 LOOK_S = 0.02
@@ -21,13 +24,18 @@ TERMS = {"hold": "held", "delay": "delay_s", "slow": "rate"}
 
 
 class Processes:
-    """Routers in a folder, which gets their configurations and logs. `within`: as of RouterProcess."""
+    """Routers in a folder, which gets their configurations and logs. `within`: as of RouterProcess; `wide`: with
+    brokers and the clients of `WIDE`."""
 
-    def __init__(self, folder: Path, seed: int, idle_s: int, within: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, seed: int, idle_s: int, within: Sequence[str] | None = None, *, wide: bool = False
+    ) -> None:
         self._seed, self._idle_s = seed, idle_s
         self._relay = Relay()
-        places = {name: plan.router for name, plan in PLANS.items()}
-        self._mesh = ChaosMesh(folder, self._relay, places, idle_s, within)
+        self._plans = WIDE if wide else PLANS
+        self._brokers = Brokers(folder, self._relay) if wide else None
+        settings = Settings(idle_s, within, self._extra)
+        self._mesh = ChaosMesh(folder, self._relay, self._plans, settings)
         self._clients: Clients | None = None
 
     @property
@@ -38,15 +46,19 @@ class Processes:
 
     def start(self) -> None:
         """Start the routers, then the clients."""
+        if self._brokers is not None:
+            self._brokers.start()
         self._mesh.start()
-        ports = {name: self._relay.wires[name].port for name in PLANS}
-        self._clients = Clients(PLANS, ports, self._seed, self._idle_s)
+        ports = {name: self._relay.wires[name].port for name in self._plans}
+        self._clients = Clients(self._plans, ports, self._seed, self._idle_s)
 
     def close(self) -> None:
         """End all of it."""
         if self._clients is not None:
             self._clients.close()
         self._mesh.kill()
+        if self._brokers is not None:
+            self._brokers.kill()
         self._relay.close()
 
     def finish(self) -> None:
@@ -69,12 +81,20 @@ class Processes:
         """Wait for a condition; AssertionError when it does not hold in time."""
         wait_until(condition, limit_s, what)
 
+    def _extra(self, router: str) -> str:
+        return "" if self._brokers is None else features(router) + self._brokers.configuration(router)
+
+    def _process(self, name: str) -> RouterProcess | BrokerProcess:
+        if self._brokers is not None and name in self._brokers.all:
+            return self._brokers.all[name]
+        return self._mesh.routers[name]
+
     # ---- faults
     def begin(self, fault: Planned) -> None:
         """Bring it about."""
         if fault.kind in ("kill", "restart", "pause"):
-            router = self._mesh.routers[fault.target]
-            {"kill": router.kill, "restart": router.stop, "pause": router.pause}[fault.kind]()
+            process = self._process(fault.target)
+            {"kill": process.kill, "restart": process.stop, "pause": process.pause}[fault.kind]()
             return
         wire = self._relay.wires[fault.target]
         if fault.kind == "cut":
@@ -87,9 +107,9 @@ class Processes:
     def end(self, fault: Planned) -> None:
         """Take it back."""
         if fault.kind in ("kill", "restart"):
-            self._mesh.routers[fault.target].start()
+            self._process(fault.target).start()
         elif fault.kind == "pause":
-            self._mesh.routers[fault.target].resume()
+            self._process(fault.target).resume()
         else:
             self._relay.change(self._relay.wires[fault.target], "both", **{TERMS[fault.kind]: 0})
 

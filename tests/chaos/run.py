@@ -16,7 +16,7 @@ from tests.chaos.schedule import BREAKING, CALM_S, Planned, Round, text, to_rows
 from tests.chaos.workload import TERMS
 
 LOOK_S = 0.5
-LATE = frozenset({"loss", "hole", "waiting"})
+LATE = frozenset({"loss", "hole", "waiting", "torn"})
 """Violations that are none yet while messages or outcomes are on their way."""
 
 

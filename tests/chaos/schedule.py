@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 ROUTER_KINDS = {"kill": 3, "restart": 1, "pause": 3}
 WIRE_KINDS = {"cut": 4, "half-open": 2, "hold": 4, "delay": 2, "slow": 2}
 """Kinds of faults of a router, and of a wire (a TCP connection of routers or of a client), with their weights."""
+BROKER_KINDS = ("kill", "pause")
+BROKER_SHARE = 0.2
 WAYS = ("both", "there", "back")
 BREAKING = frozenset({"kill", "restart", "cut", "half-open"})
 """Faults in which connections are lost for certain. With the others it depends on their length."""
@@ -24,11 +26,13 @@ RECOVERY_S = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The targets: names of routers, and of wires between routers and to clients."""
+    """The targets: names of routers, of wires between routers and to clients, and of brokers, behind wires of the same
+    name."""
 
     routers: tuple[str, ...]
     mesh_wires: tuple[str, ...]
     client_wires: tuple[str, ...]
+    brokers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ def _round(rng: random.Random, shape: Shape, idle_s: float) -> Round:
 
 
 def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planned:
+    if shape.brokers and rng.random() < BROKER_SHARE:
+        return Planned(at, rng.choice(BROKER_KINDS), rng.choice(shape.brokers), _seconds(rng, 4.0))
     if rng.random() < 0.35:
         kind = rng.choices(list(ROUTER_KINDS), list(ROUTER_KINDS.values()))[0]
         longest = 10.0 if kind == "pause" else 3.0

@@ -9,6 +9,7 @@ import pytest
 from tests.chaos.events import (
     Answered,
     Attached,
+    Concluded,
     Credit,
     Event,
     Fault,
@@ -26,7 +27,14 @@ pytestmark = pytest.mark.engine_independent
 
 LAST = Attached(100, "last", "", False)
 """The run goes on until then."""
-TERMS = Terms(multicast=frozenset({"news"}), lossy=frozenset({"flood"}))
+TERMS = Terms(
+    multicast=frozenset({"news"}),
+    lossy=frozenset({"flood"}),
+    stored=frozenset({"queue"}),
+    exchanges={"alerts": frozenset({"near", "far"})},
+)
+QUEUE = [Attached(0, "p", "queue", True), Attached(0, "c", "queue", False), Attached(0, "d", "queue", False)]
+ALERTS = [Attached(0, "p", "alerts", True), Attached(0, "c", "near", False), Attached(0, "d", "far", False)]
 BEGIN = [Attached(0, "p", "work", True), Attached(0, "c", "work", False), Attached(0, "d", "work", False)]
 NEWS = [Attached(0, "p", "news", True), Attached(0, "c", "news", False), Attached(0, "d", "news", False)]
 CRASH = Fault(10.5, 12, "router killed", True)
@@ -58,6 +66,8 @@ GOOD: dict[str, Sequence[Event]] = {
     "rejected": [sent(), received(), answered("rejected"), told("rejected")],
     "released and delivered again": [sent(), received(), answered("released"), received("d", at=12), answered(link="d"),
                                      told()],
+    "released and delivered to the same link again": [sent(), received(), answered("released"), received(at=12),
+                                                      answered(at=12.5), told()],
     "given back by nobody": [sent(), told("released")],
     "given back by the end of a link": [sent(), received(), Gone(12, "c"), told("modified")],
     "twice, as a router was killed": [sent(), CRASH, received(), answered(), received("d", at=12.5), told("modified")],
@@ -89,6 +99,8 @@ BAD: dict[str, tuple[list[str], Sequence[Event]]] = {
     "settled and lost without a fault": (["loss"], [sent(settled=True)]),
     "settled and lost while a router only paused": (["loss"], [sent(settled=True), PAUSE]),
     "twice": (["duplicate"], [sent(), received(), answered(), received("d", at=12), told()]),
+    "twice to the same link": (["duplicate"], [sent(), received(), answered(), received(at=12),
+                                               answered("released", at=12.5), told()]),
     "twice, the fault was over before": (
         ["duplicate"], [Fault(1, 2, "cut", True), sent(), received(), answered(), received("d", at=12), told()]),
     "an outcome that nobody gave": (["outcome"], [sent(), received(), answered("rejected"), told("accepted")]),
@@ -139,6 +151,43 @@ def test_two_copies_for_one_consumer_of_a_multicast_message() -> None:
     assert kinds([*copies, received("d", at=12, settled=True)], NEWS) == ["duplicate"]
 
 
+def test_through_a_queue_of_a_broker() -> None:
+    took: list[Event] = [sent(), told(at=10.2), received(), answered()]
+    assert kinds(took, QUEUE) == []
+    assert kinds(took[:2], QUEUE) == ["loss"]
+    assert kinds([*took[:3], answered("rejected")], QUEUE) == ["loss"]
+    assert kinds([*took[:3], answered("rejected"), received("d", at=12), answered(link="d", at=12.5)], QUEUE) == []
+    assert kinds([*took, received("d", at=12)], QUEUE) == ["duplicate"]
+    assert kinds([sent(), told("released", 12)], QUEUE) == []
+    assert kinds([sent(), received(), answered(), told("released", 12)], QUEUE) == ["outcome"]
+    assert kinds([sent(), told("modified", 10.2)], QUEUE) == ["outcome"]
+    assert kinds([sent(), CRASH, told("modified", 11)], QUEUE) == []
+    assert kinds([sent(), told("rejected", 11)], QUEUE) == ["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("state", "come", "found"),
+    [("committed", 2, []), ("committed", 1, ["torn"]), ("committed", 0, ["torn"]), ("aborted", 0, []),
+     ("aborted", 1, ["torn"]), ("", 0, []), ("", 1, ["torn"]), ("", 2, [])],
+)  # fmt: skip
+def test_of_a_transaction_all_messages_arrive_or_none(state: str, come: int, found: list[str]) -> None:
+    events: list[Event] = [Sent(10, "p", name, number, transaction="t") for number, name in enumerate("ab")]
+    for name in "ab"[:come]:
+        events += [received(message=name), Answered(11.5, "c", name, "accepted")]
+    if state:
+        events.append(Concluded(12, "p", "t", state))
+    assert kinds(events, QUEUE) == found
+
+
+def test_an_exchange_copies_to_each_of_its_addresses() -> None:
+    copies: list[Event] = [sent(), told(at=10.5), received(settled=True), received("d", settled=True)]
+    assert kinds(copies, ALERTS) == []
+    assert kinds(copies[:3], ALERTS) == ["loss"]
+    assert kinds([*copies[:3], CRASH], ALERTS) == []
+    assert kinds([*copies, received("d", at=12, settled=True)], ALERTS) == ["duplicate"]
+    assert kinds([*copies, Attached(0, "x", "work", False), received("x", settled=True)], ALERTS) == ["stranger"]
+
+
 def test_dropped_where_more_wait_than_is_kept() -> None:
     begin = [Attached(0, "p", "flood", True), Attached(0, "c", "flood", False)]
     assert kinds([sent(settled=True)], begin) == []
@@ -153,6 +202,7 @@ def test_faults_that_overlap() -> None:
 
 def test_events_come_back_from_their_rows() -> None:
     events: list[Event] = [*BEGIN, *GOOD["released and delivered again"], CRASH, Gone(3, "c", True), Credit(1, "p", 0)]
+    events.append(Concluded(14, "p", "t", "committed"))
     assert [from_row(to_row(event)) for event in events] == events
     with pytest.raises(KeyError):
         from_row(["Nothing", 1])

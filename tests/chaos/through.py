@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
-from tests.chaos.workload import TERMS, Plan, Receives, Sends
+from tests.chaos.workload import TERMS, Plan, Receives, Sends, Transacts
+
+ORIGINS = {bound: address for address, copied in TERMS.exchanges.items() for bound in copied}
+"""The exchanges that send to these addresses."""
 
 
 class Through:
@@ -15,7 +18,7 @@ class Through:
         """By producer, address, and consumer ("" where any one of them will do)."""
         for name, plan in plans.items():
             for link in plan.links:
-                if isinstance(link, Sends):
+                if isinstance(link, Sends | Transacts):
                     for consumer in self._wanted(plans, link.address):
                         self._latest[name, link.address, consumer] = -math.inf
 
@@ -31,6 +34,7 @@ class Through:
 
     def note(self, producer: str, address: str, consumer: str, sent_at: float) -> None:
         """A message has come; one that was not sent to this address is the checker's business."""
+        address = ORIGINS.get(address, address)
         key = (producer, address, consumer if address in TERMS.multicast else "")
         if key in self._latest:
             self._latest[key] = max(self._latest[key], sent_at)

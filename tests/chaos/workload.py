@@ -20,28 +20,42 @@ LATE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """A producer's link. `rate`: messages a second; `window`: so many wait for their outcomes at most."""
+    """A producer's link. `rate`: messages a second; `window`: so many wait for their outcomes at most; `size`: of
+    each message in bytes, 0: at random."""
 
     address: str
     settled: bool = False
     rate: float = 15.0
     window: int = 30
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Receives:
-    """A consumer's link. `stays_s`: it detaches after about that long and attaches again; 0: it stays."""
+    """A consumer's link. `stays_s`: it detaches after about that long and attaches again; 0: it stays. `capability`: of
+    its source."""
 
     address: str
     stays_s: float = 0.0
+    capability: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transacts:
+    """A producer's link whose messages are sent in transactions, so many in each. One in so many is aborted."""
+
+    address: str
+    messages: int = 3
+    aborted: int = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A client: its router and its links."""
+    """A client: its router and its links. `tenant`: the vhost that it asks for, at a listener for several tenants."""
 
     router: str
-    links: tuple[Sends | Receives, ...]
+    links: tuple[Sends | Receives | Transacts, ...]
+    tenant: str = ""
 
 
 def _receives(*addresses: str) -> tuple[Receives, ...]:
@@ -60,4 +74,26 @@ PLANS = {
     "taker-c": Plan("C", _receives(ORDERS, EVENTS, NEWS, TICKS)),
     "taker-e": Plan("E", _receives(ORDERS, EVENTS, NEAR, NEWS)),
 }
-TERMS = Terms(multicast=frozenset({NEWS, TICKS}), stall_s=20.0)
+
+QUEUE, ROUTED, DEALS = "queue.work", "routed.box", "routed.deals"
+JOBS, ALERTS, BULK = "fallback.jobs", "exchange.alerts", "balanced.bulk"
+BOUND = ("bound.near", "bound.far")
+TENANT = "guest.example"
+WIDE = PLANS | {
+    "sender-q": Plan("A", (Sends(QUEUE), Sends(ROUTED, rate=8.0), Transacts(DEALS))),
+    "taker-q": Plan("B", _receives(QUEUE, DEALS)),
+    "taker-r": Plan("E", _receives(QUEUE, ROUTED)),
+    "sender-x": Plan("E", (Sends(JOBS), Sends(ALERTS), Sends(BULK, rate=0.2, window=1, size=10_000_000))),
+    "taker-x": Plan("A", (*_receives(*BOUND, BULK), Receives(JOBS, stays_s=3.0))),
+    "fallback": Plan("C", (Receives(JOBS, capability="qd.fallback"),)),
+    "sender-t": Plan("B", (Sends(ORDERS), Sends(NEAR)), TENANT),
+    "taker-t": Plan("A", _receives(ORDERS, NEAR), TENANT),
+}
+"""The clients of wide runs: also of a broker's queues, by autolinks and link routes, with transactions, of exchanges,
+fallback and messages of 10 MB, and of a tenant who uses the names of others."""
+TERMS = Terms(
+    multicast=frozenset({NEWS, TICKS}),
+    stored=frozenset({QUEUE, ROUTED, DEALS}),
+    exchanges={ALERTS: frozenset(BOUND)},
+    stall_s=20.0,
+)
