@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import waymesh_amqp
+from tests.chaos import apart
 from tests.chaos.brokers import PLACES
 from tests.chaos.mesh import shape
 from tests.chaos.planted import DEFECTS, words
@@ -50,6 +51,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--wide", action="store_true", help="also brokers, transactions, exchanges, fallback, 10 MB, and a tenant"
     )
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="in namespaces of its own, as root: also lost, late and reordered packets, partitions, little bandwidth, "
+        "full disks and clocks that jump",
+    )
     parser.add_argument("--folder", type=Path, help="for logs (default: a new one, which stays after a violation)")
     return parser.parse_args(arguments)
 
@@ -62,19 +69,23 @@ def main() -> int:
         given = from_rows(json.loads(asked.schedule.read_text(encoding="utf-8")))
     if asked.simulate:
         return simulate_seeds(asked, given)
+    if asked.apart:
+        apart.enter(["-m", "tests.chaos", *sys.argv[1:]])
     tls_contexts.share()
     seconds = 0.0 if given else asked.minutes * 60
-    targets = shape(WIDE, PLACES) if asked.wide else shape(PLANS)
+    targets = shape(WIDE, PLACES, apart=asked.apart) if asked.wide else shape(PLANS, apart=asked.apart)
     rounds = given or schedule(asked.seed, seconds, targets, asked.idle)
     folder = folder_of(asked)
     print(f"seed {asked.seed}, engine {waymesh_amqp.engine()}, {len(rounds)} rounds\n{text(rounds)}", flush=True)
     options = Options(seconds, say=lambda line: print(line, flush=True))
     if asked.plant:
         options.patience_s = PLANT_PATIENCE_S
-    place = Processes(folder, asked.seed, asked.idle, words(asked.plant) if asked.plant else None, wide=asked.wide)
+    within = words(asked.plant) if asked.plant else None
+    place = Processes(folder, asked.seed, asked.idle, within, wide=asked.wide, apart=asked.apart)
     began = time.monotonic()
     result = Run(place, options).go(rounds)
-    plant = (f" --plant {asked.plant}" if asked.plant else "") + (" --wide" if asked.wide else "")
+    plant = f" --plant {asked.plant}" if asked.plant else ""
+    plant += "".join(f" --{name}" for name in ("wide", "apart") if getattr(asked, name))
     return judge(asked, rounds, result, folder, f"{time.monotonic() - began:.0f} s", plant)
 
 

@@ -21,22 +21,25 @@ EDGE = "E"
 RING = (("B", "A"), ("C", "B"), ("A", "C"))
 UPLINKS = ((EDGE, "A"), (EDGE, "B"))
 """Who connects, to whom."""
+WIRES = tuple(f"{name}-{other}" for name, other in (*RING, *UPLINKS))
 ROLES = dict.fromkeys(INTERIORS, ("normal", "inter-router", "edge")) | {EDGE: ("normal",)}
 """Of the listeners of each router."""
 ROUTE_CHANGE = "ROUTER_LS (info) Neighbour"
 DISTRIBUTIONS = ("balanced", "closest", "multicast")
 ADDRESSES = "".join(section("address", prefix=name, distribution=name) for name in DISTRIBUTIONS)
 EXCHANGE_AT = "B"
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of all routers. `idle_s`: the idle time-out of their connections; `within`: as of RouterProcess; `extra`: more
-    configuration for a router."""
+    """Of all routers. `idle_s`: the idle time-out of their connections; `within`: the words before the command of a
+    router, as of RouterProcess; `extra`: more configuration for a router; `host`: where routers listen for others."""
 
     idle_s: int
-    within: Sequence[str] | None = None
+    within: Callable[[str], Sequence[str] | None] = lambda _: None
     extra: Callable[[str], str] = lambda _: ""
+    host: str = LOOPBACK
 
 
 class ChaosMesh:
@@ -48,10 +51,13 @@ class ChaosMesh:
         self.relay = relay
         ports = {(name, role): free_port() for name, roles in ROLES.items() for role in roles}
         tenants = {plan.router: free_port() for plan in clients.values() if plan.tenant}
-        idle_s = settings.idle_s
+        idle_s, hosts = settings.idle_s, {"normal": LOOPBACK}
         texts = {
             name: section("router", id=name, mode="edge" if name == EDGE else "interior")
-            + "".join(_door("listener", role, ports[name, role], role, idle_s) for role in roles)
+            + "".join(
+                _door("listener", role, ports[name, role], role, idle_s, hosts.get(role, settings.host))
+                for role in roles
+            )
             for name, roles in ROLES.items()
         }
         for role, links in (("inter-router", RING), ("edge", UPLINKS)):
@@ -65,7 +71,7 @@ class ChaosMesh:
         for name, text in texts.items():
             listens = [ports[name, role] for role in ROLES[name]]
             text += ADDRESSES + settings.extra(name)
-            self.routers[name] = RouterProcess(folder, name, text, listens, settings.within)
+            self.routers[name] = RouterProcess(folder, name, text, listens, settings.within(name))
         self._states: dict[str, object] = {}
 
     def start(self) -> None:
@@ -94,10 +100,9 @@ class ChaosMesh:
         return all(_state(self.routers[name]) == state for name, state in self._states.items())
 
 
-def shape(clients: Iterable[str], brokers: Iterable[str] = ()) -> Shape:
-    """The targets of a mesh with these clients and brokers."""
-    wires = (f"{name}-{other}" for name, other in (*RING, *UPLINKS))
-    return Shape(tuple(ROLES), (*wires, *brokers), tuple(clients), tuple(brokers))
+def shape(clients: Iterable[str], brokers: Iterable[str] = (), *, apart: bool = False) -> Shape:
+    """The targets of a mesh with these clients and brokers. `apart`: in a network of its own."""
+    return Shape(tuple(ROLES), (*WIRES, *brokers), tuple(clients), tuple(brokers), WIRES if apart else ())
 
 
 def features(router: str) -> str:
@@ -109,9 +114,11 @@ def features(router: str) -> str:
     return text
 
 
-def _door(entity: str, name: str, port: int, role: str, idle_s: int, **more: object) -> str:
+def _door(
+    entity: str, name: str, port: int, role: str, idle_s: int, host: str = LOOPBACK, **more: object
+) -> str:
     return section(
-        entity, name=name, host="127.0.0.1", port=port, role=role, saslMechanisms="ANONYMOUS",
+        entity, name=name, host=host, port=port, role=role, saslMechanisms="ANONYMOUS",
         idleTimeoutSeconds=idle_s, **more,
     )  # fmt: skip
 

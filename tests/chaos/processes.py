@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.brokers.process import BrokerProcess
+from tests.chaos.apart import Apart
 from tests.chaos.brokers import Brokers
 from tests.chaos.client import Group
 from tests.chaos.clients import Clients
-from tests.chaos.mesh import ChaosMesh, Settings, features
+from tests.chaos.mesh import LOOPBACK, WIRES, ChaosMesh, Settings, features
 from tests.chaos.relay import Relay
-from tests.chaos.schedule import Planned
+from tests.chaos.schedule import APART_KINDS, Planned
 from tests.chaos.workload import PLANS, WIDE
 from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
@@ -25,17 +26,28 @@ TERMS = {"hold": "held", "delay": "delay_s", "slow": "rate"}
 
 class Processes:
     """Routers in a folder, which gets their configurations and logs. `within`: as of RouterProcess; `wide`: with
-    brokers and the clients of `WIDE`."""
+    brokers and the clients of `WIDE`; `apart`: in a network of their own, into which this process has gone before."""
 
     def __init__(
-        self, folder: Path, seed: int, idle_s: int, within: Sequence[str] | None = None, *, wide: bool = False
+        self,
+        folder: Path,
+        seed: int,
+        idle_s: int,
+        within: Sequence[str] | None = None,
+        *,
+        wide: bool = False,
+        apart: bool = False,
     ) -> None:
         self._seed, self._idle_s = seed, idle_s
         self._relay = Relay()
         self._plans = WIDE if wide else PLANS
         self._brokers = Brokers(folder, self._relay) if wide else None
-        settings = Settings(idle_s, within, self._extra)
+        self._apart = Apart(folder, seed) if apart else None
+        words = self._apart.within if self._apart is not None else lambda _: within
+        settings = Settings(idle_s, words, self._extra, "0.0.0.0" if apart else LOOPBACK)
         self._mesh = ChaosMesh(folder, self._relay, self._plans, settings)
+        if self._apart is not None:
+            self._apart.lead(self._relay, list(WIRES))
         self._clients: Clients | None = None
 
     @property
@@ -60,6 +72,8 @@ class Processes:
         if self._brokers is not None:
             self._brokers.kill()
         self._relay.close()
+        if self._apart is not None:
+            self._apart.close()
 
     def finish(self) -> None:
         """Let clients send nothing new."""
@@ -82,7 +96,8 @@ class Processes:
         wait_until(condition, limit_s, what)
 
     def _extra(self, router: str) -> str:
-        return "" if self._brokers is None else features(router) + self._brokers.configuration(router)
+        text = "" if self._brokers is None else features(router) + self._brokers.configuration(router)
+        return text if self._apart is None else text + self._apart.configuration(router)
 
     def _process(self, name: str) -> RouterProcess | BrokerProcess:
         if self._brokers is not None and name in self._brokers.all:
@@ -92,6 +107,10 @@ class Processes:
     # ---- faults
     def begin(self, fault: Planned) -> None:
         """Bring it about."""
+        if fault.kind in APART_KINDS:
+            assert self._apart is not None, f"{fault} needs --apart"
+            self._apart.begin(fault)
+            return
         if fault.kind in ("kill", "restart", "pause"):
             process = self._process(fault.target)
             {"kill": process.kill, "restart": process.stop, "pause": process.pause}[fault.kind]()
@@ -106,7 +125,10 @@ class Processes:
 
     def end(self, fault: Planned) -> None:
         """Take it back."""
-        if fault.kind in ("kill", "restart"):
+        if fault.kind in APART_KINDS:
+            assert self._apart is not None
+            self._apart.end(fault)
+        elif fault.kind in ("kill", "restart"):
             self._process(fault.target).start()
         elif fault.kind == "pause":
             self._process(fault.target).resume()

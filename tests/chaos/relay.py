@@ -42,10 +42,11 @@ class End:
 
 
 class Wire:
-    """A relayed port. `there`: from who connects to who listens; `back`: the other way."""
+    """A relayed port. `there`: from who connects to who listens; `back`: the other way. `host`: where the target is."""
 
     def __init__(self, name: str, target: int) -> None:
         self.name = name
+        self.host = "127.0.0.1"
         self.target = target
         self.port = free_port()
         self.terms = {"there": Terms(), "back": Terms()}
@@ -169,7 +170,7 @@ class Relay:
 
     async def _serve(self, wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there_reader, there = await asyncio.open_connection("127.0.0.1", wire.target, limit=PIECE)
+            there_reader, there = await asyncio.open_connection(wire.host, wire.target, limit=PIECE)
         except OSError:  # a router that was killed
             writer.transport.abort()
             return

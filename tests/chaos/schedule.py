@@ -14,6 +14,11 @@ from dataclasses import asdict, dataclass
 ROUTER_KINDS = {"kill": 3, "restart": 1, "pause": 3}
 WIRE_KINDS = {"cut": 4, "half-open": 2, "hold": 4, "delay": 2, "slow": 2}
 """Kinds of faults of a router, and of a wire (a TCP connection of routers or of a client), with their weights."""
+APART_KINDS = {"loss": 3, "partition": 4, "far": 3, "reorder": 2, "rate": 1, "full": 1, "clock": 2}
+"""Of a run in a network of its own: lost packets of a wire, lost packets of all wires of a router, a wire with much
+delay and loss, packets in another order, less bandwidth for all, a full disk, and a wall clock that jumps."""
+APART_SHARE = 0.5
+JUMPS_S = (-86400.0, -3600.0, -5.0, 5.0, 3600.0, 86400.0)
 BROKER_KINDS = ("kill", "pause")
 BROKER_SHARE = 0.2
 WAYS = ("both", "there", "back")
@@ -27,12 +32,13 @@ RECOVERY_S = 6.0
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The targets: names of routers, of wires between routers and to clients, and of brokers, behind wires of the same
-    name."""
+    name. `apart`: the wires whose packets can be lost, in a network of the run's own."""
 
     routers: tuple[str, ...]
     mesh_wires: tuple[str, ...]
     client_wires: tuple[str, ...]
     brokers: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,15 @@ class Planned:
         """E.g. `+1.2 s hold B-A there for 3.0 s`."""
         words = f"+{self.at:.1f} s {self.kind} {self.target}"
         words += f" {self.way}" if self.way != "both" else ""
-        words += {"delay": f" by {self.amount:.2f} s", "slow": f" to {self.amount:.0f} B/s"}.get(self.kind, "")
+        words += {
+            "delay": f" by {self.amount:.2f} s",
+            "far": f" by {self.amount:.2f} s each way",
+            "reorder": f" by up to {self.amount:.3f} s",
+            "clock": f" by {self.amount:+.0f} s",
+            "loss": f" of {self.amount:.0%}",
+            "slow": f" to {self.amount:.0f} B/s",
+            "rate": f" to {self.amount:.0f} bit/s",
+        }.get(self.kind, "")
         return words + (f" for {self.seconds:.1f} s" if self.seconds else "")
 
 
@@ -82,6 +96,8 @@ def _round(rng: random.Random, shape: Shape, idle_s: float) -> Round:
 
 
 def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planned:
+    if shape.apart and rng.random() < APART_SHARE:
+        return _apart(rng, shape, at)
     if shape.brokers and rng.random() < BROKER_SHARE:
         return Planned(at, rng.choice(BROKER_KINDS), rng.choice(shape.brokers), _seconds(rng, 4.0))
     if rng.random() < 0.35:
@@ -100,6 +116,26 @@ def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planne
         return Planned(at, kind, target, round(1.6 * idle_s, 1) if beyond else _seconds(rng, 0.4 * idle_s), way)
     amount = round(rng.uniform(0.02, 0.3), 2) if kind == "delay" else float(rng.choice((2000, 10000, 50000)))
     return Planned(at, kind, target, _seconds(rng, 5.0), way, amount)
+
+
+def _apart(rng: random.Random, shape: Shape, at: float) -> Planned:
+    """A fault that needs a network, disks and clocks of its own."""
+    kind = rng.choices(list(APART_KINDS), list(APART_KINDS.values()))[0]
+    wire, router, way = rng.choice(shape.apart), rng.choice(shape.routers), rng.choice(WAYS)
+    match kind:
+        case "loss":
+            return Planned(at, kind, wire, _seconds(rng, 8.0), way, round(rng.uniform(0.01, 0.3), 2))
+        case "far":
+            return Planned(at, kind, wire, _seconds(rng, 12.0), amount=round(rng.uniform(0.25, 1.0), 2))
+        case "reorder":
+            return Planned(at, kind, wire, _seconds(rng, 6.0), amount=round(rng.uniform(0.005, 0.1), 3))
+        case "rate":
+            return Planned(at, kind, "all", _seconds(rng, 5.0), amount=float(rng.choice((500_000, 4_000_000))))
+        case "clock":
+            return Planned(at, kind, router, _seconds(rng, 4.0), amount=rng.choice(JUMPS_S))
+        case "partition":
+            return Planned(at, kind, router, _seconds(rng, 12.0), way)
+    return Planned(at, kind, router, _seconds(rng, 4.0))
 
 
 def _seconds(rng: random.Random, longest: float) -> float:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.chaos.mesh import shape
-from tests.chaos.schedule import ROUTER_KINDS, WIRE_KINDS, from_rows, schedule, text, to_rows
+from tests.chaos.schedule import APART_KINDS, ROUTER_KINDS, WIRE_KINDS, from_rows, schedule, text, to_rows
 from tests.chaos.workload import PLANS
 
 pytestmark = pytest.mark.engine_independent
@@ -28,6 +28,15 @@ def test_all_kinds_and_targets_occur() -> None:
     assert {fault.target for fault in faults} == {*SHAPE.routers, *SHAPE.mesh_wires, *SHAPE.client_wires}
     assert any(fault.kind == "hold" and fault.seconds > 8 for fault in faults)
     assert all(1.0 <= fault.seconds <= 10.0 for fault in faults if fault.kind == "pause")
+
+
+def test_all_kinds_of_a_network_of_its_own_occur() -> None:
+    wide = shape(PLANS, ("broker-1", "broker-2"), apart=True)
+    faults = list(itertools.chain(*schedule(1, 20000, wide, 8)))
+    assert {fault.kind for fault in faults} == {*ROUTER_KINDS, *WIRE_KINDS, *APART_KINDS}
+    assert {fault.target for fault in faults if fault.kind == "partition"} == set(wide.routers)
+    assert {fault.target for fault in faults if fault.kind == "kill"} == {*wide.routers, *wide.brokers}
+    assert any(fault.kind == "clock" and fault.amount < 0 for fault in faults)
 
 
 def test_a_round_has_one_fault_of_a_target() -> None:
