@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-virtual test-analytics test-brokers test-cluster test-chaos chaos cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
+.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-virtual test-analytics test-brokers test-cluster test-chaos chaos soak cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ test-cluster: engine analytics ## the tests on a real Kubernetes, which they bui
 
 chaos: engine ## routers under random faults: MINUTES=10 SEED=1; ARGS="--plant lost-outcome" or "--schedule FILE"
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) $(ARGS)
+
+soak: engine ## connections, links, addresses, autolinks and an edge router that come and go: nothing may grow; HOURS=1
+	@$(BIN)/python -m tests.chaos.soak --hours $(or $(HOURS),1)
 
 test-chaos: engine ## routers under fixed faults for some minutes, and defects that must be found, engine compiled
 	@echo "test: under faults"

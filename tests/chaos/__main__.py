@@ -54,7 +54,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--apart",
         action="store_true",
-        help="in namespaces of its own, as root: also lost, late and reordered packets, partitions, little bandwidth, "
+        help="in namespaces of its own: also lost, late and reordered packets, partitions, little bandwidth, "
         "full disks and clocks that jump",
     )
     parser.add_argument("--folder", type=Path, help="for logs (default: a new one, which stays after a violation)")
@@ -79,7 +79,7 @@ def main() -> int:
     print(f"seed {asked.seed}, engine {waymesh_amqp.engine()}, {len(rounds)} rounds\n{text(rounds)}", flush=True)
     options = Options(seconds, say=lambda line: print(line, flush=True))
     if asked.plant:
-        options.patience_s = PLANT_PATIENCE_S
+        options.patience_s = options.rest_s = PLANT_PATIENCE_S
     within = words(asked.plant) if asked.plant else None
     place = Processes(folder, asked.seed, asked.idle, within, wide=asked.wide, apart=asked.apart)
     began = time.monotonic()

@@ -16,6 +16,7 @@ from tests.chaos.relay import Relay
 from tests.chaos.schedule import Planned
 from tests.kit.process import section
 
+NAMESPACES = ["unshare", "--map-root-user", "--net", "--mount", "--"]
 MARK = "WAYMESH_CHAOS_APART"
 DISK_BYTES = 4_000_000
 FIRST = 2
@@ -24,10 +25,10 @@ LOSS = 0.07
 
 
 def enter(words: list[str]) -> None:
-    """Go on in new namespaces, with `words` as the arguments of Python. Needs root."""
+    """Go on in new namespaces, with `words` as the arguments of Python."""
     if os.environ.get(MARK) != "1":
         os.environ[MARK] = "1"
-        os.execvp("unshare", ["unshare", "--net", "--mount", "--", sys.executable, *words])
+        os.execvp(NAMESPACES[0], [*NAMESPACES, sys.executable, *words])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 

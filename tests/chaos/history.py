@@ -42,13 +42,15 @@ GIVEN_BACK = (RELEASED, MODIFIED)
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the run promises. `multicast`: these addresses; `lossy`: where pre-settled messages may be dropped without
-    a fault, because more wait than decision 0006 keeps. `stored`: queues of a broker lie on the way; `exchanges`: to
-    which addresses an exchange copies what is sent to its own. `settling_s`: a consumer has been attached this long
-    before every router knows it; `stall_s`: so long a producer may be without credit while a consumer has some."""
+    a fault, because more wait than decision 0006 keeps. `stored`: queues of a broker lie on the way; `fallback`:
+    with fallback consumers; `exchanges`: to which addresses an exchange copies what is sent to its own. `settling_s`: a
+    consumer has been attached this long before every router knows it; `stall_s`: so long a producer may be without
+    credit while a consumer has some."""
 
     multicast: frozenset[str] = frozenset()
     lossy: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
+    fallback: frozenset[str] = frozenset()
     exchanges: dict[str, frozenset[str]] = field(default_factory=dict)
     settling_s: float = 2.0
     stall_s: float = 10.0
@@ -289,8 +291,18 @@ def _order(history: History, terms: Terms) -> Iterator[Violation]:
             last[way] = message
             if before is None or before.sent.number <= message.sent.number:
                 continue
+            if message.address in terms.fallback and _ended(history, message, receipt.at):
+                continue  # what waited for a consumer that left follows, once it is given back
             if not history.breaks.within(message.sent.at, receipt.at):
                 yield Violation("order", message.sent.message, f"{name} got {before.sent.message} before it")
+
+
+def _ended(history: History, message: Message, until: float) -> bool:
+    """Whether a consumer of the message's address has ended its link since it was sent."""
+    return any(
+        not link.terms.sender and link.terms.address == message.address and message.sent.at <= link.end <= until
+        for link in history.links.values()
+    )
 
 
 def _stalls(history: History, terms: Terms) -> Iterator[Violation]:

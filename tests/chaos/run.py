@@ -66,11 +66,12 @@ class Place(Protocol):
 
 @dataclass(slots=True)
 class Options:
-    """`seconds`: no new round begins after so long; `patience_s`: until messages get through again after faults, and
-    until all is at rest at the end: what takes longer, on the slowest machine, is a violation."""
+    """`seconds`: no new round begins after so long; `patience_s`: until messages get through again after faults;
+    `rest_s`: until all is at rest at the end. What takes longer, on the slowest machine, is a violation."""
 
     seconds: float = 0.0
     patience_s: float = 300.0
+    rest_s: float = 300.0
     say: Callable[[str], None] = print
 
 
@@ -185,7 +186,7 @@ class Run:
         place, group = self._place, self._place.group
         at = place.now()
         place.finish()
-        deadline = at + self._options.patience_s
+        deadline = at + self._options.rest_s
         while True:
             now = place.now()
             quiet = group.are_done() and group.are_attached()

@@ -22,7 +22,7 @@ def simulate(
     patience_s: float = PATIENCE_S,
 ) -> Result:
     """Carry out a schedule in virtual time."""
-    return Run(Virtual(seed, idle_s), Options(patience_s=patience_s, say=say)).go(rounds)
+    return Run(Virtual(seed, idle_s), Options(patience_s=patience_s, rest_s=patience_s, say=say)).go(rounds)
 
 
 def schedule_of(seed: int, seconds: float, idle_s: int) -> list[Round]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -10,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.apart import NAMESPACES
 from tests.chaos.clocks import Clock
 
-pytestmark = [
-    pytest.mark.engine_independent,
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces of the network need root"),
-]
+pytestmark = pytest.mark.engine_independent
 
 PACKETS = """
 import socket, subprocess, threading
@@ -44,7 +41,7 @@ print("passed")
 
 def test_packets_are_late_lost_and_out_of_order_and_all_bytes_arrive() -> None:
     done = subprocess.run(
-        ["unshare", "--net", "--", sys.executable, "-c", PACKETS],
+        [*NAMESPACES, sys.executable, "-c", PACKETS],
         cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("passed\n", "")

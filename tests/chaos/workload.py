@@ -94,6 +94,7 @@ fallback and messages of 10 MB, and of a tenant who uses the names of others."""
 TERMS = Terms(
     multicast=frozenset({NEWS, TICKS}),
     stored=frozenset({QUEUE, ROUTED, DEALS}),
+    fallback=frozenset({JOBS}),
     exchanges={ALERTS: frozenset(BOUND)},
     stall_s=20.0,
 )

@@ -1,0 +1,42 @@
+"""Figures that are flat, noisy, fall or grow."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.chaos.slope import grows, growth, slope
+
+pytestmark = pytest.mark.engine_independent
+
+NOISE = [random.Random(1).uniform(-3, 3) for _ in range(50)]
+FLAT = [100 + noise for noise in NOISE]
+
+
+def test_a_line_has_its_slope_whatever_one_reading_says() -> None:
+    assert slope([1, 3, 5, 7, 9]) == 2
+    assert slope([1, 3, 5000, 7, 9]) == 2
+    assert slope([4]) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (FLAT, False),
+        ([number / 10 for number in range(1000, 950, -1)], False),
+        ([200, 150, 120, *FLAT], False),
+        ([20, 50, 80, 95, 99, *FLAT], False),
+        ([value + number for number, value in enumerate(FLAT)], True),
+        ([100.0] * 30 + [101.0] * 20, False),
+        ([0.0] * 20, False),
+        ([0.0] * 10 + [1.0] * 10, True),
+    ],
+    ids=["flat", "falls", "high at first", "low at first", "grows", "a small step", "nothing", "from nothing"],
+)
+def test_what_grows_is_found(values: list[float], expected: bool) -> None:
+    assert grows(values, 0.05) is expected
+
+
+def test_growth_is_a_share_of_the_level() -> None:
+    assert growth([float(value) for value in range(100, 151)]) == pytest.approx(0.31, abs=0.02)
