@@ -50,18 +50,18 @@ check: setup ## lint, and the tests that start no process: before each commit
 check-since: setup ## lint, and the tests of folders that changed since a commit: REV=HEAD~1
 	@$(BIN)/python tools/check_since.py "$(or $(REV),HEAD)"
 
-test: setup ## lint, the tests on the compiled engine, most of them on the interpreted one, then those on Spark, with real brokers and on a real Kubernetes
+test: setup ## lint, the tests on the compiled engine, most of them on the interpreted one, then those on Spark, with real brokers, under faults and on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-interpreted
 	@$(MAKE) --no-print-directory test-compiled
 	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then \
 	    $(MAKE) --no-print-directory test-helm; \
-	    WAYMESH_CLUSTER_BESIDE="$(MAKE) --no-print-directory JOBS=1 test-virtual test-analytics test-brokers" $(MAKE) --no-print-directory test-cluster; \
-	else $(MAKE) --no-print-directory test-virtual test-analytics test-brokers; \
+	    WAYMESH_CLUSTER_BESIDE="$(MAKE) --no-print-directory JOBS=1 test-virtual test-analytics test-brokers test-chaos" $(MAKE) --no-print-directory test-cluster; \
+	else $(MAKE) --no-print-directory test-virtual test-analytics test-brokers test-chaos; \
 	    echo "test: the tests on a real Kubernetes are left out: $$reason"; fi
 
 test-all: ## as test, with every test on both engines, and the largest meshes: before an issue is closed
-	@WAYMESH_TEST_ALL=1 $(MAKE) --no-print-directory test test-chaos
+	@WAYMESH_TEST_ALL=1 $(MAKE) --no-print-directory test
 
 test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k; FILES=tests/interop/test_x.py
 	@[ -n "$(K)$(FILES)" ] || { echo "test-repeat: name tests by K=expression or FILES=path"; exit 2; }
@@ -98,7 +98,7 @@ chaos: engine ## routers under random faults: MINUTES=10 SEED=1; ARGS="--plant l
 soak: engine ## connections, links, addresses, autolinks and an edge router that come and go: nothing may grow; HOURS=1
 	@$(BIN)/python -m tests.chaos.soak --hours $(or $(HOURS),1)
 
-test-chaos: engine ## routers under fixed faults for some minutes, and defects that must be found, engine compiled
+test-chaos: engine ## routers and brokers under fixed faults for some minutes, and defects that must be found, engine compiled
 	@echo "test: under faults"
 	@WAYMESH_ENGINE=compiled $(PYTEST) -m chaos tests/chaos $(ARGS)
 

@@ -5,20 +5,26 @@ Excuses are what really happened, and waits are for conditions: a verdict does n
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.events import Answered, Concluded, Outcome
 from tests.chaos.mesh import shape
 from tests.chaos.planted import DEFECTS, FOUND_BY, words
 from tests.chaos.processes import Processes
 from tests.chaos.run import Options, Result, Run, save
-from tests.chaos.schedule import Planned, Round, schedule
+from tests.chaos.schedule import Planned, Round, schedule, to_rows
 from tests.chaos.workload import PLANS
+from tests.kit.bound import bound
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1500)]
 
+ROOT = Path(__file__).parents[2]
 ALL = os.environ.get("WAYMESH_TEST_ALL") == "1"
 IDLE_S = 16
 SHORT_S = 20.0
@@ -36,6 +42,20 @@ LOSSES: list[Round] = [
 ]
 """In the last round, C is silent for longer than `helloMaxAgeSeconds`, and its consumers miss multicast messages."""
 SEEDED = schedule(12, 300, shape(PLANS), IDLE_S)[:3]
+WIDE: list[Round] = [
+    (Planned(0.0, "kill", "broker-1", 1.0), Planned(0.5, "cut", "broker-2"), Planned(1.0, "kill", "B", 1.0)),
+    (Planned(0.0, "pause", "broker-2", 2.0), Planned(0.0, "cut", "taker-q"), Planned(0.5, "cut", "sender-q")),
+]
+APART: list[Round] = [
+    (
+        Planned(0.0, "loss", "B-A", 2.0, amount=0.1),
+        Planned(0.0, "clock", "C", 2.0, amount=-3600.0),
+        Planned(0.0, "full", "A", 2.0),
+        Planned(0.5, "reorder", "C-B", 2.0, amount=0.05),
+    ),
+    (Planned(0.0, "far", "E-A", 6.0, amount=0.5), Planned(0.0, "partition", "B", 5.0, "there")),
+]
+"""Needs namespaces, which a process of its own makes."""
 QUICK: list[Round] = [(Planned(0.0, "delay", "C-B", 1.0, "both", 0.1),)]
 WAITING: list[Round] = [(Planned(0.0, "hold", "taker-b", 2.5), Planned(0.0, "hold", "taker-e", 2.5))]
 DIRECTED: dict[str, list[Round]] = {
@@ -58,6 +78,24 @@ def test_promises_are_kept_under_faults(tmp_path: Path, rounds: list[Round]) -> 
     result = run(tmp_path, rounds)
     assert result.violations == [], f"see {tmp_path}"
     assert result.rounds == len(rounds)
+
+
+def test_promises_are_kept_with_brokers_whose_queues_keep_messages(tmp_path: Path) -> None:
+    result = Run(Processes(tmp_path, SEED, IDLE_S, wide=True), Options()).go(WIDE)
+    save(tmp_path, WIDE, result, SEED)
+    assert result.violations == [], f"see {tmp_path}"
+    assert {type(event) for event in result.events} >= {Concluded, Outcome, Answered}
+
+
+def test_promises_are_kept_with_lost_packets_full_disks_and_clocks_that_jump(tmp_path: Path) -> None:
+    schedule_file = tmp_path / "fixed.json"
+    schedule_file.write_text(json.dumps(to_rows(APART)), encoding="utf-8")
+    words = ["--apart", "--schedule", str(schedule_file), "--idle", str(IDLE_S), "--folder", str(tmp_path / "run")]
+    done = subprocess.run(
+        bound([sys.executable, "-m", "tests.chaos", *words]), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert f"kept: {len(APART)} rounds" in done.stdout
 
 
 @pytest.mark.parametrize("defect", DEFECTS if ALL else ["sent-twice"])

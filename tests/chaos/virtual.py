@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ from tests.simulation.full.world import Terms, Ways, Wire
 
 CONVERGE_S = 30.0
 STEP_S = 0.05
+CRASH_WRITES, CRASH_S = 100, 0.5
+"""A router that is killed dies in the middle of one of its next writes, but not later than that."""
 CLOSE_S = 0.2
 """What a router that stops gives its peers to answer."""
 
@@ -25,7 +28,10 @@ class Virtual:
 
     def __init__(self, seed: int, idle_s: int) -> None:
         self._seed, self._idle_s = seed, idle_s
+        self._rng = random.Random(f"{seed}/virtual")
         self._network = Network(seed)
+        self._network.chunked = self._rng.choice((0.0, 0.1, 0.5))
+        self._jitter_s = self._rng.choice((0.0, 0.0005, 0.005))
         self._clients: VirtualClients | None = None
         for name in INTERIORS:
             self._network.router(name)
@@ -49,6 +55,9 @@ class Virtual:
         self.until(lambda: all(map(_state, self._routers.values())), CONVERGE_S, "routers with all neighbours")
         self._states = {name: _state(router) for name, router in self._routers.items()}
         self._clients = VirtualClients(self._network, PLANS, self._seed, self._idle_s)
+        for name in (*self._cables, *PLANS):
+            for terms in (self._ways(name).there, self._ways(name).back):
+                terms.jitter_s = self._jitter_s
 
     def close(self) -> None:
         """Nothing has to end."""
@@ -78,7 +87,7 @@ class Virtual:
         """Bring it about."""
         match fault.kind:
             case "kill":
-                self._routers[fault.target].crash()
+                self._routers[fault.target].crash_within(self._rng.randrange(1, CRASH_WRITES), CRASH_S)
             case "restart":
                 self._routers[fault.target].stop()
                 self._network.after(CLOSE_S, self._routers[fault.target].crash)

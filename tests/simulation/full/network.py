@@ -27,6 +27,7 @@ CLIENT_PORT = 10000
 MESH_PORT = 20000
 EDGE_PORT = 40000
 EDGE = "edge"
+ARRIVES_S = 0.02  # what is written takes so long to arrive at most, on wires without a delay
 OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\nmanagement: write\n"
 
 
@@ -143,6 +144,7 @@ class SimRouter(Station):
         """Further lines of each listener and connector."""
         self.cables: dict[str, Cable] = {}
         self.alive = False
+        self._writes_left = math.inf  # until it crashes in the middle of one
         self.errors = 0
         self.tokens = NoTokens(self)
         self.users = NoUsers()
@@ -197,7 +199,8 @@ class SimRouter(Station):
 
     def crash(self) -> None:
         """Gone at once: nothing is said to anybody; peers see their transports end."""
-        self.alive = False
+        self.alive = self.paused = False
+        self._writes_left = math.inf
         self._life += 1
         self.when_on.clear()
         for name in ("clients", "mesh", "edges"):
@@ -206,6 +209,24 @@ class SimRouter(Station):
             end.open = False
             end.wire.lose()
         self.ends.clear()
+
+    def crash_within(self, writes: int, latest_s: float) -> None:
+        """Crash in the middle of the write of that number, but not later than that."""
+        self._writes_left = writes
+        self.world.after(latest_s, self._crash_of, self._life)
+
+    def _crash_of(self, life: int) -> None:
+        if self._life == life:
+            self.crash()
+
+    def let_out(self, data: bytes) -> bytes:
+        """A part of the last write before a crash, which comes as soon as that part can have arrived; then nothing."""
+        self._writes_left -= 1
+        if self._writes_left:
+            return data if self._writes_left > 0 else b""
+        self.paused = True
+        self.world.after(ARRIVES_S, self._crash_of, self._life)
+        return data[: self.world.rng.randrange(len(data))]
 
     def stop(self) -> None:
         """In order: all connections are closed. A `crash` has to follow."""

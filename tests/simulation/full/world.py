@@ -69,11 +69,12 @@ class World:
 
 @dataclass(slots=True)
 class Terms:
-    """What happens to the bytes of one way. `held`: they wait; `delay_s`: they take so much longer; `rate`: bytes a
-    second."""
+    """What happens to the bytes of one way. `held`: they wait; `delay_s`: they take so much longer; `jitter_s`: up to
+    so much, each write, so that those on other wires overtake it; `rate`: bytes a second."""
 
     held: bool = False
     delay_s: float = 0.0
+    jitter_s: float = 0.0
     rate: float = math.inf
 
 
@@ -181,7 +182,7 @@ class End:
         if count < size and room * 4 < self.wire.limit:
             return  # as of kernels: who fills the room of each small piece goes on in small pieces for ever
         if count > 0:
-            data = bytes(conn.pending()[:count])
+            data = self.station.let_out(bytes(conn.pending()[:count]))
             conn.sent(count)
             self._transmit(data)
         if count >= size and conn.done:
@@ -191,6 +192,8 @@ class End:
         world = self.wire.world
         self.in_flight += len(data)
         at = max(self.last_at, world.now + self.wire.latency + self.terms.delay_s)
+        if self.terms.jitter_s:
+            at += world.rng.uniform(0, self.terms.jitter_s)
         rate = min(self.wire.rate, self.terms.rate)
         while rate < math.inf and data:
             at += len(data[:SEGMENT]) / rate
@@ -300,6 +303,10 @@ class Station:
         """What it does first when it goes on."""
         self._awake = False
         self._alarm = math.inf
+
+    def let_out(self, data: bytes) -> bytes:
+        """What of a write gets out."""
+        return data
 
     def wake(self) -> None:
         """A turn is due, behind all else of this instant that is known already."""
