@@ -17,8 +17,9 @@ from tests.chaos.slope import grows, growth
 from tests.kit import tls_contexts
 from tests.kit.waiting import wait_until
 
-ALLOWED = {"rss": 0.05, "descriptors": 0.02, "objects": 0.01}
-"""Growth over a whole soak, as a share. Tables may not grow at all."""
+ALLOWED = {"rss": 0.05, "descriptors": 0.02, "objects": 0.05}
+"""Growth over a whole soak, as a share. Tables may not grow at all. Of objects, what a router had when it started is
+not counted: some 800 stay, and one kept for each connection would double them within minutes."""
 SETTLE_S = 60.0
 STAYING = ("A", "B")
 """The edge router comes and goes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.chaos.events import Fault
 from tests.chaos.planted import DEFECTS, FOUND_BY
 from tests.chaos.schedule import Planned, Round
 from tests.chaos.simulated import schedule_of, shrink, simulate
@@ -26,6 +27,17 @@ def test_promises_are_kept(seed: int) -> None:
     result = simulate(seed, rounds, IDLE_S)
     assert result.violations == []
     assert result.rounds == len(rounds)
+
+
+def test_schedules_of_real_networks_run_here_too() -> None:
+    rounds: list[Round] = [
+        (Planned(0.0, "partition", "B", 5.0, "there"), Planned(0.0, "far", "E-A", 4.0, amount=0.5)),
+        (Planned(0.0, "reorder", "A-C", 2.0, amount=0.05), Planned(0.0, "clock", "A", 1.0, amount=-5.0)),
+    ]
+    result = simulate(4, rounds, IDLE_S)
+    assert result.violations == []
+    faults = [event for event in result.events if isinstance(event, Fault) and event.what != "start"]
+    assert [fault.breaks for fault in faults] == [True, False]  # routes were lost by the partition
 
 
 def test_a_seed_is_one_history() -> None:

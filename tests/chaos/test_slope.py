@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.chaos.slope import grows, growth, slope
+from tests.chaos.soak import judge
 
 pytestmark = pytest.mark.engine_independent
 
@@ -40,3 +41,9 @@ def test_what_grows_is_found(values: list[float], expected: bool) -> None:
 
 def test_growth_is_a_share_of_the_level() -> None:
     assert growth([float(value) for value in range(100, 151)]) == pytest.approx(0.31, abs=0.02)
+
+
+def test_a_soak_names_the_figures_that_grew() -> None:
+    flat, grown = [800.0, 810.0, 790.0] * 20, [800.0 + 2 * number for number in range(60)]
+    assert judge({"A objects": flat, "A rss": flat, "B descriptors": [9.0] * 60}) == []
+    assert judge({"A objects": grown, "B rss": flat}) == ["A objects grew by 10.8%, from 800 to 918"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.chaos.client import Group
@@ -19,6 +20,8 @@ CONVERGE_S = 30.0
 STEP_S = 0.05
 CRASH_WRITES, CRASH_S = 100, 0.5
 """A router that is killed dies in the middle of one of its next writes, but not later than that."""
+WITHOUT_COUNTERPART = frozenset({"loss", "rate", "full", "clock"})
+"""Faults of real processes that the simulation leaves out: it has neither packets, nor disks, nor wall clocks."""
 CLOSE_S = 0.2
 """What a router that stops gives its peers to answer."""
 
@@ -99,9 +102,13 @@ class Virtual:
                 wire = self._wire(fault.target)
                 for end in wire.ends[:1] if fault.way == "there" else wire.ends[1:]:
                     wire.halve(end)
-            case _:
+            case "partition":
+                for name, way in self._mesh_ways(fault):
+                    for terms in self._terms(replace(fault, target=name, way=way)):
+                        terms.held = True
+            case kind if kind not in WITHOUT_COUNTERPART:
                 for terms in self._terms(fault):
-                    _set(terms, fault)
+                    self._set(terms, fault)
 
     def end(self, fault: Planned) -> None:
         """Take it back."""
@@ -110,7 +117,10 @@ class Virtual:
                 self._routers[fault.target].start()
             case "pause":
                 self._routers[fault.target].go_on()
-            case _:
+            case "partition":
+                for name, _ in self._mesh_ways(fault):
+                    self._undo(name)
+            case kind if kind not in WITHOUT_COUNTERPART:
                 self._undo(fault.target)
 
     def heal(self) -> None:
@@ -161,22 +171,36 @@ class Virtual:
         ways = self._ways(fault.target)
         return {"there": [ways.there], "back": [ways.back]}.get(fault.way, [ways.there, ways.back])
 
+    def _mesh_ways(self, fault: Planned) -> list[tuple[str, str]]:
+        """The wires of a router to others; with `there`, the way of each one on which it sends."""
+        turned = {"there": "back", "back": "there", "both": "both"}
+        found = []
+        for name in self._cables:
+            caller, _, callee = name.partition("-")
+            if fault.target in (caller, callee):
+                found.append((name, fault.way if fault.target == caller else turned[fault.way]))
+        return found
+
+    @staticmethod
+    def _set(terms: Terms, fault: Planned) -> None:
+        match fault.kind:
+            case "hold":
+                terms.held = True
+            case "delay" | "far":
+                terms.delay_s = fault.amount
+            case "reorder":
+                terms.jitter_s = fault.amount
+            case _:
+                terms.rate = fault.amount
+
     def _undo(self, name: str) -> None:
         ways = self._ways(name)
         for terms in (ways.there, ways.back):
             terms.held, terms.delay_s, terms.rate = False, 0.0, Terms().rate
+            terms.jitter_s = self._jitter_s
         wire = self._wire_or_none(name)
         if wire is not None:
             wire.look()
-
-
-def _set(terms: Terms, fault: Planned) -> None:
-    if fault.kind == "hold":
-        terms.held = True
-    elif fault.kind == "delay":
-        terms.delay_s = fault.amount
-    else:
-        terms.rate = fault.amount
 
 
 def _is_whole(wire: Wire | None) -> bool:
