@@ -40,8 +40,7 @@ cdef class Connection(OutputBuffer):
     cdef public object channels
     cdef public long long links
     cdef public long long refused
-    cdef public list lost_links
-    cdef public list losing
+    cdef public object losing
     cdef int last_channel
     cdef Session last_session
     cdef public dict names

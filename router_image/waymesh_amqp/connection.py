@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import cython
@@ -14,7 +15,7 @@ from waymesh_amqp.free_numbers import FreeNumbers
 from waymesh_amqp.incoming_flow import IncomingFlow
 from waymesh_amqp.limits import MIN_MAX_FRAME
 from waymesh_amqp.link import Link
-from waymesh_amqp.lost_links import SESSIONS_A_LINK, end_some, lose_links
+from waymesh_amqp.lost_links import SESSIONS_A_LINK, end_some, lose_session
 from waymesh_amqp.performatives import Close, ErrorInfo, Open, encode_frame
 from waymesh_amqp.session import Session
 from waymesh_amqp.states import CONNECTION, Event, advance, may
@@ -102,8 +103,7 @@ class Connection(OutputBuffer):
         self.channels = FreeNumbers()
         self.links = 0  # number of our handles in use
         self.refused = 0  # those of them of refused links, see refused.py
-        self.lost_links: list[Link] = []  # links of ended sessions that `end_links` must end, last one first
-        self.losing: list[Session] = []  # ended sessions with links in `lost_links`
+        self.losing: deque[Session] = deque()  # ended sessions with links that `end_links` must end
         self.last_channel = -1
         self.last_session: Session | None = None  # the session of `last_channel`
         self.names: dict[tuple[str, bool], Link] = {}
@@ -172,8 +172,8 @@ class Connection(OutputBuffer):
                 self.release_held()
             if self.congested:
                 self.congested = False
-                for e in list(self.sessions.values()):
-                    session: Session = e
+                session: Session
+                for session in list(self.sessions.values()):
                     if session.blocked:
                         session.unblock()
                 self.handler.on_writable(self)
@@ -255,7 +255,7 @@ class Connection(OutputBuffer):
         self.held = []
         for e in held:
             link: Link = e
-            if link.holding is not None and link.backlog is not None and not link.abandoned and link.attached:
+            if link.holding is not None and link.backlog is not None and not link.abandoned and link.usable():
                 self.held.append(link)
             elif link.holding is not None:
                 link.holding.release(link)
@@ -325,24 +325,25 @@ class Connection(OutputBuffer):
         session: Session
         ending = list(self.sessions.values())
         at_once = self.settings.links_at_once
-        many: cython.bint = self.links > at_once or len(ending) > at_once * SESSIONS_A_LINK or bool(self.lost_links)
+        many: cython.bint = self.links > at_once or len(ending) > at_once * SESSIONS_A_LINK or bool(self.losing)
         for e in ending:
             session = e
             session.remote_window = 0  # a message that an ending link returns must not be sent on the next link
             if many:
                 session.state = ENDED
                 session.error = self.error if session.error is None else session.error
+                if session.handles.used:
+                    lose_session(session)
         if many:
             self.flush_sessions.clear()
-            lose_links(self, [session for session in ending if session.handles.used])
+            self.handler.ending[self] = None
             return
-        for e in ending:
-            session = e
+        for session in ending:
             session.over(self.error)
         self.links_ended()
 
     def end_links(self, count: cython.int) -> cython.bint:
-        """Notify the handler of up to `count` links in `lost_links`; True when done, see lost_links.py."""
+        """Notify the handler of up to `count` links in `losing` sessions; True when done, see lost_links.py."""
         return end_some(self, count)
 
     def links_ended(self) -> None:

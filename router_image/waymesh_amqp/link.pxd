@@ -49,6 +49,8 @@ cdef class Link:
     cdef public Link awaited_by
 
     cpdef enter(self, int state)
+    cpdef bint usable(self) noexcept
+    cpdef bint unanswered(self) noexcept
     cpdef accept(self, attach, source, target)
     cpdef refuse(self, str condition, str description)
     cpdef bare_answer(self)

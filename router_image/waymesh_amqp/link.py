@@ -20,7 +20,6 @@ if cython.compiled:
         DETACH_RCVD,
         DETACH_SENT,
         DETACHED,
-        GONE,
         MAPPED,
     )
 else:
@@ -31,7 +30,6 @@ else:
         DETACH_RCVD,
         DETACH_SENT,
         DETACHED,
-        GONE,
         MAPPED,
     )
 
@@ -52,7 +50,7 @@ class Link:
         self.handle = 0  # ours
         self.remote_handle = 0  # the peer's
         self.is_sender = False
-        self.attached = False  # state is ATTACHED, see `enter`
+        self.attached = False  # state is ATTACHED, see `enter` and `usable`
         self.over = False  # the handler was notified that the link has ended
         self.snd_settle_mode = 2
         self.rcv_settle_mode = 0
@@ -99,6 +97,14 @@ class Link:
         self.state = state
         self.attached = state == ATTACHED
 
+    def usable(self) -> cython.bint:
+        """Whether it is attached, and its session has not ended."""
+        return self.attached and not self.session.losing
+
+    def unanswered(self) -> cython.bint:
+        """Whether the peer's attach can still be answered."""
+        return self.state == ATTACH_RCVD and not self.connection.over and not self.session.losing
+
     # ---- attach and detach
     def accept(self, attach: Attach, source: Terminus | None, target: Terminus | None) -> None:
         """Answer the peer's attach with the settle modes that it requested. Spec: 2.6.3."""
@@ -133,6 +139,8 @@ class Link:
 
         An answer that is too long for the peer's max-frame-size becomes a refusal; any other attach raises AmqpError.
         """
+        if self.session.losing:
+            return
         following = advance(LINK, self.state, Event.ATTACH_OUT, self.session)
         try:
             self.session.send_frame(attach)
@@ -160,9 +168,10 @@ class Link:
 
     def detach_with(self, error: ErrorInfo | None, closed: bool) -> None:
         """Detach. Unless `closed`, the peer may keep the terminus for a later attach. Spec: 2.6.4, 2.6.5."""
+        if self.session.losing:  # it ended with its session; the handler may not have been notified yet
+            self.session.link_over(self, error)
+            return
         if not may(LINK, self.state, Event.DETACH_OUT):
-            if self.state == GONE:  # it ended with its session; the handler may not have been notified yet
-                self.session.link_over(self, error)
             return
         self.enter(advance(LINK, self.state, Event.DETACH_OUT, self.session))
         self.session.send_frame(Detach(handle=self.handle, closed=closed, error=error))
@@ -236,7 +245,7 @@ class Link:
 
     def flow_soon(self) -> None:
         """Send a flow for this link at the next flush."""
-        if not self.flow_due and self.attached:
+        if not self.flow_due and self.usable():
             self.flow_due = True
             self.session.flow_links.append(self)
             self.session.list_for_flush()

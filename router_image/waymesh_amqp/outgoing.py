@@ -228,7 +228,8 @@ def write_more(link: Link, more: cython.bint, aborted: cython.bint, payload: cyt
 
 def abort(link: Link) -> None:
     """Abort the delivery in progress; it counts as settled. Spec: 2.7.5."""
-    if link.attached and link.session.remote_window <= 0:
+    usable: cython.bint = link.usable()
+    if usable and link.session.remote_window <= 0:
         if link.backlog is None:
             link.session.blocked.append(link)
         link.backlog = deque()
@@ -237,7 +238,7 @@ def abort(link: Link) -> None:
     else:
         link.backlog = None
         link.busy = False
-        if link.attached:
+        if usable:
             link.connection.reserve(MORE_HEADER + 4)
             write_more(link, False, True, 0)
     link.connection.release_held()

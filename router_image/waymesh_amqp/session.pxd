@@ -28,7 +28,7 @@ cdef class Session:
     cdef public unsigned int next_delivery_id
     cdef public DeliveryRing unsettled_in
     cdef public DeliveryRing unsettled_out
-    cdef OutcomeRanges outcomes
+    cdef public OutcomeRanges outcomes
     cdef bytes outcome_state
     cdef public bint keeps_outcomes
     cdef bytes checked_state
@@ -40,6 +40,7 @@ cdef class Session:
     cdef public int holds
     cdef int holds_out
     cdef public bint losing
+    cdef public Py_ssize_t lost
     cdef readonly bint ours
     cdef public object error
     cdef list blocked
@@ -51,7 +52,6 @@ cdef class Session:
     cpdef on_end(self, end)
     cpdef answer_end(self)
     cdef over(self, error)
-    cpdef stop(self, list lost)
     cpdef lose(self, Link link, error)
     cpdef send_frame(self, performative)
     cdef new_handle(self, Link link)

@@ -5,7 +5,7 @@ Frames of the peer are handled in transfer.py, flows.py, dispositions.py and lin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
@@ -78,7 +78,8 @@ class Session:
         self.holds = 0  # number of links that keep our window closed
         self.holds_out = 0  # those of them that are outgoing
         self.ours = False  # we have begun it
-        self.losing = False  # its links are in `lost_links`
+        self.losing = False  # it has ended, and its links end in portions, see lost_links.py
+        self.lost = 0  # number of its handles whose links have ended so
         self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
 
@@ -154,19 +155,6 @@ class Session:
         self.flow_links.clear()
         self.outcomes.clear()
 
-    def stop(self, lost: list[Any]) -> None:
-        """Stop all links, as the session has ended, and append them to `lost`. The caller must call `lose` for each."""
-        self.flow_links.clear()
-        self.outcomes.clear()
-        drop_refused(self)
-        link: Link
-        for e in self.links:
-            if e is not None:
-                link = e
-                if link.state != GONE:
-                    link.enter(GONE)
-                    lost.append(link)
-
     def lose(self, link: Link, error: ErrorInfo | None) -> None:
         """The link has ended with its session."""
         link.enter(GONE)
@@ -176,9 +164,9 @@ class Session:
     def send_frame(self, performative: Performative) -> None:
         """Write a frame after the outcomes collected so far. Errors are shortened to the peer's max-frame-size.
 
-        Raises AmqpError if another frame is too long. Writes nothing after the connection has ended.
+        Raises AmqpError if another frame is too long. Writes nothing after the connection or the session has ended.
         """
-        if self.connection.over:
+        if self.connection.over or self.losing:
             return
         frame = fitting_frame(self.channel, performative, self.connection.peer_max)
         if frame is None:
@@ -263,6 +251,8 @@ class Session:
     # ---- outgoing outcomes
     def settle(self, did: cython.uint, state: bytes) -> None:
         """Settle an incoming delivery with this outcome: reported at the next flush, merged with adjacent ids."""
+        if self.losing:
+            return
         outcomes: OutcomeRanges = self.outcomes
         if outcomes.pending:
             if self.outcome_state is state or self.outcome_state == state:

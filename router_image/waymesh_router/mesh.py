@@ -305,7 +305,7 @@ class Mesh(ControlPlaneHooks):
 
     def _send_control(self, conn: RouterConnection, message: bytes) -> None:
         """Send a complete message, with its annotations, on a control link."""
-        if conn.control_out is None or not conn.control_out.attached:
+        if conn.control_out is None or not conn.control_out.usable():
             return
         self.core.own_messages.send_on(conn.control_out, self.core.mesh_links.control_address, message)
         conn.express_pending = True

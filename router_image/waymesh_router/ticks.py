@@ -97,7 +97,7 @@ class EndingLinks:
             host.internal_error(f"while links of {conn.peer.host} were ended", error)
             if not conn.over:
                 host.drop(conn, "internal error")
-            finished = not conn.lost_links
+            finished = not conn.losing
             if finished:
                 core.connections.pop(conn.id, None)
         del core.ending[conn]

@@ -67,7 +67,8 @@ def test_an_ended_session_with_many_links_gets_no_message() -> None:
     other.send(frames.attach_receiver(), frames.credit(100))
     producer.send(frames.attach_sender())
     many.end.feed(frames.transfer(0, handle=99))  # ends the session
-    assert len(many.conn.lost_links) == 40
+    assert many.conn.links == 40
+    assert [session.losing for session in many.conn.losing] == [True]
     many.end.feed(frames.flow(incoming_window=1000, next_incoming_id=0))
     for number in range(60):
         producer.end.feed(frames.transfer(number))

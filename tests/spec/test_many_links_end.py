@@ -40,7 +40,7 @@ def test_close_is_answered_behind_the_last_link(peer: Peer) -> None:
     assert peer.send(frames.close()) == []
     assert list(peer.handler.ending) == [peer.conn]
     assert ended(peer) == 0
-    assert not any(link.attached for link in peer.handler.links)
+    assert not any(link.usable() for link in peer.handler.links)
     assert not peer.conn.end_links(24)
     assert peer.send() == []
     assert peer.handler.named("close") == []
@@ -110,7 +110,7 @@ def test_many_sessions_without_links_are_given_up_in_portions() -> None:
 def test_the_end_of_a_session_is_answered_behind_its_last_link(peer: Peer) -> None:
     assert peer.send(frames.end(0)) == []
     assert list(peer.handler.ending) == [peer.conn]
-    assert [link.attached for link in peer.handler.links] == [n % 2 == 1 for n in range(LINKS)]
+    assert [link.usable() for link in peer.handler.links] == [n % 2 == 1 for n in range(LINKS)]
     assert not peer.conn.end_links(12)
     assert (ended(peer), peer.send()) == (12, [])
     assert peer.conn.end_links(12)
@@ -157,7 +157,7 @@ def test_a_session_that_we_end_has_its_links_ended_in_portions(peer: Peer, answe
     assert {error for _, error in peer.handler.named("detach")} == {"amqp:not-allowed"}
     assert peer.send() == []
     peer.kill()
-    assert portions(peer)[-1] == LINKS if peer.conn.lost_links else ended(peer) == LINKS
+    assert portions(peer)[-1] == LINKS if peer.conn.losing else ended(peer) == LINKS
 
 
 def test_a_session_of_which_we_wait_for_the_end_loses_no_link_with_its_connection(peer: Peer) -> None:

@@ -104,7 +104,7 @@ class Emptying:
 
     def _links(self) -> Iterable[RouterLink]:
         links = (link for session in self.conn.sessions.values() for link in list(session.links))
-        return (link for link in links if link is not None and link.attached)  # type: ignore[misc]
+        return (link for link in links if link is not None and link.usable())  # type: ignore[misc]
 
     def _senders(self) -> list[RouterLink]:
         return client_senders(self._links())

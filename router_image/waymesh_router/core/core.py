@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_amqp.errors import NOT_ALLOWED, NOT_IMPLEMENTED
 from waymesh_amqp.handler import Handler
-from waymesh_amqp.states import ATTACH_RCVD, ATTACHED
+from waymesh_amqp.states import ATTACHED
 from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.remote_routers import RemoteRouters
 from waymesh_router.core.addresses.table import AddressTable
@@ -279,7 +279,7 @@ class Core(Handler):
 
     def answer_looked_up(self, lk: RouterLink, attach: Attach, reply: LookupReply | None) -> None:
         """At an edge router: answer a client's attach that waited for a lookup. `reply`: None without a link route."""
-        if lk.state != ATTACH_RCVD or lk.connection.over:
+        if not lk.unanswered():
             return
         try:
             if reply is None:
@@ -296,7 +296,7 @@ class Core(Handler):
 
     def refuse_unanswered(self, lk: RouterLink, refusal: Refusal) -> None:
         """Refuse an attach whose answer was delayed: by a lookup, or until the next hop told its limits."""
-        if lk.state == ATTACH_RCVD and not lk.connection.over:
+        if lk.unanswered():
             self.refuse(lk, refusal)
 
     def on_detach(self, link: Link, error: ErrorInfo | None) -> None:

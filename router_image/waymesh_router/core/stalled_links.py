@@ -104,7 +104,7 @@ class StalledLinks:
 def takes_none(link: RouterLink) -> bool:
     """Whether no delivery can begin on an outgoing link, nor the current one go on, because of its peer: it has issued
     no credit or no session window, or does not read from its socket."""
-    if not link.is_sender or link.kind == CONTROL or not link.attached or link.paused:
+    if not link.is_sender or link.kind == CONTROL or not link.usable() or link.paused:
         return False
     return link.backlog is not None if link.busy else not link.ready()
 

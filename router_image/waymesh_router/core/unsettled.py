@@ -116,7 +116,7 @@ def no_delivery_in_progress(link: RouterLink) -> bool:
 
 def _attached(connection: RouterConnection) -> list[RouterLink]:
     every = (k for session in connection.sessions.values() for k in session.links)
-    return [k for k in every if isinstance(k, RouterLink) and k.attached]
+    return [k for k in every if isinstance(k, RouterLink) and k.usable()]
 
 
 def at_rest(connection: RouterConnection) -> bool:
@@ -126,7 +126,7 @@ def at_rest(connection: RouterConnection) -> bool:
 
 def client_senders(links: Iterable[RouterLink]) -> list[RouterLink]:
     """Incoming links of clients to other clients, not to the router itself."""
-    return [k for k in links if k.kind == ENDPOINT and not k.is_sender and k.attached and not serves_router(k)]
+    return [k for k in links if k.kind == ENDPOINT and not k.is_sender and k.usable() and not serves_router(k)]
 
 
 def serves_router(link: RouterLink) -> bool:

@@ -162,7 +162,7 @@ def link_columns(view: RouterView, undelivered: Callable[[RouterLink], int]) -> 
         identity=lambda k: str(k.id),
         name=lambda k: k.name,
         adminStatus=lambda k: "enabled",
-        operStatus=lambda k: "up" if k.attached else "down",
+        operStatus=lambda k: "up" if k.usable() else "down",
         linkName=lambda k: k.name,
         linkType=link_type,
         linkDir=lambda k: "out" if k.is_sender else "in",

@@ -301,7 +301,7 @@ class Collector(TelemetryHooks):
         waiting: Counter[int] = Counter()
         yield from self._count_waiting(waiting)
         for link in links:
-            if link.attached:
+            if link.usable():
                 row = rows.link_row("interval", link, self._view, self._now, waiting[link.id])
                 if self._links.get(link.id) != row:
                     self._links[link.id] = row

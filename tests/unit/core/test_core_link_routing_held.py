@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.kit.pump import core_hub
-from waymesh_amqp.states import ATTACH_RCVD
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.link_routing.held import AT_ONCE, IN_VAIN, HeldAttaches
 
@@ -24,7 +23,7 @@ class Scene:
 
     def hold(self, name: str, then: str = "") -> None:
         """`then`: "refuse", "hold" again, or forward."""
-        lk: Any = SimpleNamespace(name=name, state=ATTACH_RCVD, connection=self.client)
+        lk: Any = SimpleNamespace(name=name, unanswered=lambda: not self.client.over)
 
         def again() -> None:
             self.tried.append(name)

@@ -17,11 +17,6 @@ MORE: Final = 2 * MANY
 GROWTH: Final = 1.2
 
 LONG: Final[Mapping[str, str]] = {
-    "close": "all links stop at once, so that none takes a message",
-    "lost": "as above",
-    "session": "as above",
-    "routed-links": "as above",
-    "routed-client": "as above",
     "ids-wrapped": "the ids in use are passed over, once each",
     "excess": "10,000 links and addresses are searched in a portion, as memory grows meanwhile",
     "waiting-sent": "at most what an output buffer holds is sent at once",

@@ -125,13 +125,13 @@ class Ending(Conn):
 
     def __init__(self, number: int, links: list[str]) -> None:
         super().__init__(number)
-        self.lost_links = links
+        self.losing = links
         self.over = True
 
     def end_links(self, count: int) -> bool:
-        if self.lost_links.pop() == "broken":
+        if self.losing.pop() == "broken":
             raise RuntimeError("a bug")
-        return not self.lost_links
+        return not self.losing
 
 
 def test_a_link_whose_end_raises_costs_nothing_else() -> None:
@@ -143,7 +143,7 @@ def test_a_link_whose_end_raises_costs_nothing_else() -> None:
         assert walk.step() == COST_A_TURN
         turns += 1
     assert (turns, walk.step()) == (4, 0)
-    assert one.lost_links == other.lost_links == []
+    assert one.losing == other.losing == []
     assert host.where == [f"while links of host {number} were ended" for number in (2, 1)]
     assert core.connections == {1: one}
 

@@ -231,7 +231,7 @@ class Edges:
         conn: RouterConnection = lk.connection
         tracking = _edge(conn).tracking
         reachable = _has_consumer_elsewhere(address, conn)
-        if tracking is None or not tracking.attached or lk.known_elsewhere == reachable or conn.over:
+        if tracking is None or not tracking.usable() or lk.known_elsewhere == reachable or conn.over:
             return
         if tracking.undelivered() >= MAX_WAITING_TRACKING:
             conn.eof("the edge router takes no address tracking messages")

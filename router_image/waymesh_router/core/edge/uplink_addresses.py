@@ -219,7 +219,7 @@ class UplinkAddresses:
         address, link = self._addresses.by_key.get(key), self._senders.get(key)
         if address is None or link is None or self.node is None:
             return
-        if key in self._reachable and link.attached:
+        if key in self._reachable and link.usable():
             link.address = address
             self.use(address, link)
         else:

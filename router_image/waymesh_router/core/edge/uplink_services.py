@@ -49,7 +49,7 @@ class UplinkService:
     @property
     def ready(self) -> bool:
         """Whether a request can be sent."""
-        return self._requests is not None and self._requests.attached and bool(self.reply_to)
+        return self._requests is not None and self._requests.usable() and bool(self.reply_to)
 
     def start(self) -> None:
         """The uplink is active: attach the missing links. Raises AmqpError."""

@@ -77,7 +77,7 @@ class Spread:
         address: Address | None = out.address
         if address is None:
             return
-        if done and out.attached:
+        if done and out.usable():
             now: cython.double = self.now
             out.speed.settled(now)
             if out.window is not None and d.at > 0.0:

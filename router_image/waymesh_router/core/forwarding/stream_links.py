@@ -137,7 +137,7 @@ class StreamLinks:
         lk: RouterLink | None = sender
         over: cython.bint = owner.over if lk is None else lk.over
         since, count = self.idle.get(link, (self.now, -1))
-        if link.busy or link.queue is not None or link.unsettled or not link.attached:
+        if link.busy or link.queue is not None or link.unsettled or not link.usable():
             self.idle.pop(link, None)
         elif link.delivery_count != count:  # used since the last look
             self.idle[link] = (self.now, link.delivery_count)

@@ -269,7 +269,7 @@ class RoutedAttaches:
         else:
             answer.target = tenants.as_written(conn.tenant, answer.target)
         lk.send_attach(answer)
-        if lk.attached:
+        if lk.usable():
             self._interruptions.credit.on_credit(lk if lk.is_sender else upstream)
 
     def lost(self, lk: RouterLink, error: ErrorInfo | None) -> None:

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.states import ATTACH_RCVD
 from waymesh_router.core.attaching import Refusal
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class HeldAttaches:
         in_vain = 0
         for _ in range(min(len(waiting), AT_ONCE)):
             lk, again = waiting.popleft()
-            if lk is not None and (lk.state != ATTACH_RCVD or lk.connection.over):
+            if lk is not None and not lk.unanswered():
                 continue
             before = len(self._held.get(conn, ()))
             try:

@@ -227,7 +227,7 @@ class RoutedLinks:
     def pass_credit(self, out: RouterLink) -> None:
         """Issue the receiver's credit to the sender, less the deliveries that wait here."""
         lk: RouterLink = out.partner  # type: ignore[assignment]
-        if not out.attached or not lk.attached:
+        if not out.usable() or not lk.usable():
             return
         if out.queue is not None:
             self.send_held(out, lk)
@@ -274,7 +274,7 @@ class RoutedLinks:
 
     def end_drain(self, out: RouterLink, lk: RouterLink) -> None:
         """The receiver drains, and the sender has no more messages: use up the credit and send a flow. Spec: 2.6.7."""
-        if out.drain and out.credit > 0 and lk.credit <= 0 and out.queue is None and not out.busy and out.attached:
+        if out.drain and out.credit > 0 and lk.credit <= 0 and out.queue is None and not out.busy and out.usable():
             out.delivery_count = serial_add(out.delivery_count, cython.cast(cython.uint, out.credit))
             out.credit = 0
             out.flow_soon()

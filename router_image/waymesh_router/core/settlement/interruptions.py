@@ -79,7 +79,7 @@ class Interruptions:
         if lk.stream_delivery is d:
             out: RouterLink = lk.stream  # type: ignore[assignment]
             self.leave_stream(lk, out)
-            if out.attached:
+            if out.usable():
                 abort(out)
                 self.credit.on_credit(out)
         elif lk.queued is not None and lk.queued.delivery is d:

@@ -127,7 +127,7 @@ class Settlement:
         code: cython.int = outcome_code(state)
         if d.group is None:
             lk: RouterLink | None = d.link
-            if lk is not None and lk.attached:
+            if lk is not None and lk.usable():
                 lk.session.report(True, d.did, False, state)
             elif is_final(code):
                 # The sender, which had to settle first, is gone; see Interruptions.producer_lost.
