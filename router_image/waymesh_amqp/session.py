@@ -190,7 +190,10 @@ class Session:
         """Free our handle of the link."""
         if link.handle < len(self.links) and self.links[link.handle] is link:
             self.links[link.handle] = None
-            self.handles.give(link.handle)
+            if self.losing:
+                self.handles.used -= 1  # none is taken again: a list of them would have to be freed at once
+            else:
+                self.handles.give(link.handle)
             self.connection.links -= 1
             if self.handles.used == 0:
                 self.links.clear()

@@ -264,25 +264,30 @@ ATTACKS: Final[Mapping[str, Attack]] = {
 }
 
 
-def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
-    need_start(bench)
-    raise_file_limit()
-    part = portion(bench)
-    tls, passwords = free_port(), free_port()
-    attacks: dict[str, Attack] = {
+def attacks_of(tls: int, passwords: int) -> dict[str, Attack]:
+    """All attacks on a router with `listeners` at these ports."""
+    return {
         **ATTACKS,
         "hellos": partial(_hellos, tls),
         "shakes": partial(_shakes, tls),
         "logins": partial(_logins, passwords),
     }
+
+
+def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
+    need_start(bench)
+    raise_file_limit()
+    part = portion(bench)
+    tls, passwords = free_port(), free_port()
+    attacks = attacks_of(tls, passwords)
     with tempfile.TemporaryDirectory() as folder:
-        spec = RouterSpec("A", extra=_listeners(Path(folder), tls, passwords))
+        spec = RouterSpec("A", extra=listeners(Path(folder), tls, passwords))
         for name, attack in attacks.items():  # one at a time: many leave something to be ended
             with running(bench.mesh_launcher, spec, RouterSpec("Q")) as (router, quiet):
-                yield _attacked(name, attack, part, router.port, quiet.port)
+                yield attacked(name, attack, part, router.port, quiet.port)
 
 
-def _attacked(name: str, attack: Attack, part: int, port: int, quiet: int) -> Mapping[str, float]:
+def attacked(name: str, attack: Attack, part: int, port: int, quiet: int) -> Mapping[str, float]:
     """The 99th percentile during the attack on the router with this port, by that before, and by that of a client of
     the router with the port `quiet` at the same time: both clients wait for the cores that the attacking one uses."""
     with Pinger(port) as pinger, Pinger(quiet) as other:
@@ -294,7 +299,7 @@ def _attacked(name: str, attack: Attack, part: int, port: int, quiet: int) -> Ma
     return {f"attack-{name}": during / p99(trips, before), f"attack-beside-{name}": during / p99(others, span)}
 
 
-def _listeners(folder: Path, tls: int, passwords: int) -> list[tuple[str, Mapping[str, object]]]:
+def listeners(folder: Path, tls: int, passwords: int) -> list[tuple[str, Mapping[str, object]]]:
     """One with TLS, and one with users."""
     pair = Authority(folder).issue("server", {"CN": "localhost"}, algorithm="RSA")
     users = folder / "shop.users"

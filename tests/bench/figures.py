@@ -101,6 +101,12 @@ def _floods() -> list[Figure]:
         "fragments": "200,000 transfers of one octet",
         "flows": "200,000 flows and dispositions of 2³¹ deliveries",
     }
+    crowds = {
+        "hang-up": "12 clients send 20,000 attaches each and hang up",
+        "links": "12 clients attach 20,000 links each",
+        "refused": "8 clients send 20,000 attaches each that are refused",
+        "waiting": "messages of 4 KiB wait on 150 sessions",
+    }
     addresses = {"addresses": "100,000 addresses get consumers at a neighbour"}
     here, elsewhere = "ping-pong p99 during a flood by idle p99", "the same at another router, which is idle"
     beside = "ping-pong p99 during a flood by that at an idle router at the same time"
@@ -115,7 +121,7 @@ def _floods() -> list[Figure]:
             for name, what in attacks.items()
         ),
         *(Figure(f"flood-machine-{name}", f"{elsewhere}: {what}", "×", digits=1) for name, what in floods.items()),
-        *_kept({name: what for name, what in (floods | attacks).items() if name not in ("hellos", "shakes", "logins")}),
+        *_kept(floods | attacks | crowds),
     ]
 
 

@@ -1,48 +1,184 @@
-"""Scenario of the memory that floods leave behind: each ten times at one router, its attackers gone in between."""
+"""Memory and new clients after floods: each several times at one router, its attackers gone in between.
+
+`python -m tests.bench.flood_memory [--times N] [--part N] [FLOOD…]` prints the table of docs/security.md.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Final
 
-from tests.bench.attacks import ATTACKS
-from tests.bench.errors import UnsupportedError
-from tests.bench.floods import FLOODS, portion
+from tests.bench.attacks import attacks_of, listeners
+from tests.bench.crowds import CROWDS, MAX_MEMORY
+from tests.bench.errors import BenchError, UnsupportedError
+from tests.bench.floods import FLOODS, Span, portion
 from tests.bench.machine import raise_file_limit
-from tests.bench.routers import RouterProcess, RouterSpec, rss_kib, running
+from tests.bench.rawclient import FLOW, RawClient
+from tests.bench.routers import Launcher, RouterProcess, RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
+from tests.kit import frames
+from tests.kit.ports import free_port
 
 TIMES: Final = 10
 REST_S: Final = 3.0
 """After a flood: the router ends its connections, and gives memory back at most once a second."""
 STEP_S: Final = 0.2
+SERVED_S: Final = 20.0
+CONTAINER: Final = MAX_MEMORY / 0.85
+MIB: Final = 1 << 20
+COMMAND: Final = "{python} -m tests.bench.watched_router {folder}/memory -c {{config}}"
+HEAD: Final = (
+    "| flood | in use at the start, MiB | after the first | most after one | × start "
+    "| RSS after the second | after the last | × "
+    "| largest RSS | open, ms | served, s |\n|---|" + "--:|" * 10
+)
+
+Flood = Callable[[int, int], Span]
 
 
-def _rested(router: RouterProcess) -> int:
-    """The least KiB in use while the router rests after a flood."""
-    least, until = rss_kib(router.pid), time.monotonic() + REST_S
-    while time.monotonic() < until:
-        time.sleep(STEP_S)
-        least = min(least, rss_kib(router.pid))
-    return least
+@dataclass
+class Seen:
+    """What was seen of one flood: bytes in use and resident after each, the largest resident, and new clients."""
+
+    start: int
+    used: list[int] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
+    most: int = 0
+    open_s: float = 0.0
+    served_s: float = 0.0
+
+    @property
+    def kept(self) -> float:
+        """The most in use after a flood, relative to the start."""
+        return max(self.used) / self.start
+
+    @property
+    def grows(self) -> float:
+        """Resident memory after the last flood, relative to that after the second one."""
+        return self.resident[-1] / self.resident[min(1, len(self.resident) - 1)]
+
+    def row(self, name: str) -> str:
+        """A row of the table."""
+        mib = [f"{size / MIB:.1f}" for size in (self.start, self.used[0], max(self.used))]
+        resident = [f"{self.resident[n] / MIB:.1f}" for n in (min(1, len(self.resident) - 1), -1)]
+        over = " (missed)" if self.most > CONTAINER else ""
+        cells = [*mib, f"{self.kept:.2f}", *resident, f"{self.grows:.2f}", f"{self.most / MIB:.0f}{over}"]
+        return " | ".join(["| " + name, *cells, f"{self.open_s * 1e3:.0f}", f"{self.served_s:.1f} |"])
+
+
+class Memory:
+    """What a watched router writes about its memory."""
+
+    def __init__(self, folder: Path, router: RouterProcess) -> None:
+        self._file = folder / "memory"
+        self._status = Path(f"/proc/{router.pid}/status")
+
+    def now(self) -> tuple[int, int]:
+        """Bytes of the process, and those in use."""
+        until = time.monotonic() + REST_S
+        while not self._file.exists():
+            if time.monotonic() > until:
+                raise BenchError("the router does not tell its memory")
+            time.sleep(STEP_S)
+        resident, used = self._file.read_text(encoding="ascii").split()
+        return int(resident), int(used)
+
+    def rested(self) -> tuple[int, int]:
+        """The least of both while the router rests after a flood."""
+        least, until = self.now(), time.monotonic() + REST_S
+        while time.monotonic() < until:
+            time.sleep(STEP_S)
+            resident, used = self.now()
+            least = min(least[0], resident), min(least[1], used)
+        return least
+
+    def most(self) -> int:
+        """The largest resident memory since the start of the process (VmHWM)."""
+        for line in self._status.read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+        raise BenchError("no VmHWM")
+
+
+def newcomer(port: int) -> tuple[float, float]:
+    """Seconds in which a new client's connection opens, and until one has a link with credit."""
+    begun = time.monotonic()
+    while True:
+        tried = time.monotonic()
+        try:
+            with RawClient(port, "newcomer") as client:
+                opened = time.monotonic() - tried
+                client.send(frames.attach_sender("out", 0))
+                client.send(frames.attach_receiver("in", 1))
+                client.wait(FLOW, 1)
+                return opened, time.monotonic() - begun
+        except (BenchError, OSError):
+            if time.monotonic() - begun > SERVED_S:
+                raise BenchError(f"a new client was refused for {SERVED_S:.0f} s") from None
+            time.sleep(STEP_S)
+
+
+def seen_of(launcher: Launcher, flood: Flood, times: int, part: int, spec: RouterSpec, folder: Path) -> Seen:
+    """Flood a router of its own several times."""
+    with running(launcher, spec) as (router,):
+        memory = Memory(folder, router)
+        seen = Seen(memory.rested()[1])
+        for _ in range(times):
+            flood(router.port, part)
+            opened, served = newcomer(router.port)
+            seen.open_s, seen.served_s = max(seen.open_s, opened), max(seen.served_s, served)
+            resident, used = memory.rested()
+            seen.used.append(used)
+            seen.resident.append(resident)
+        seen.most = memory.most()
+    (folder / "memory").unlink()
+    return seen
+
+
+def all_seen(environment: Mapping[str, str], names: list[str], times: int, part: int) -> Iterator[tuple[str, Seen]]:
+    """Each flood, or those with these names."""
+    raise_file_limit()
+    tls, passwords = free_port(), free_port()
+    floods = {**FLOODS, **attacks_of(tls, passwords), **CROWDS}
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        launcher = Launcher(COMMAND.format(python=sys.executable, folder=folder), environment)
+        limits = {"maxMemory": MAX_MEMORY}
+        extra = listeners(folder, tls, passwords)
+        for name in names or floods:
+            spec = RouterSpec("A", extra=extra, settings=limits)
+            yield name, seen_of(launcher, partial(floods[name]), times, part, spec, folder)
 
 
 def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
     need_start(bench)
     if bench.quick:
         raise UnsupportedError("ten floods of each kind take ten minutes")
-    raise_file_limit()
-    part = portion(bench)
-    for name, flood in {**FLOODS, **ATTACKS}.items():
-        with running(bench.launcher, RouterSpec("A")) as (router,):
-            start, after = _rested(router), []
-            for _ in range(TIMES):
-                flood(router.port, part)
-                after.append(_rested(router))
-        mib = [round(kib / 1024, 1) for kib in (start, *after)]
-        print(f"{name}: MiB at the start and after each flood: {mib}", flush=True)
-        yield {f"kept-{name}": after[-1] / start, f"grows-{name}": after[-1] / after[1]}
+    for name, seen in all_seen(bench.launcher.environment, [], TIMES, portion(bench)):
+        print(seen.row(name), flush=True)
+        yield {f"kept-{name}": seen.kept, f"grows-{name}": seen.grows}
+
+
+def main() -> None:
+    """Print the table."""
+    line = argparse.ArgumentParser(prog="python -m tests.bench.flood_memory", description="Memory after floods.")
+    line.add_argument("--times", type=int, default=TIMES, help="of each flood at one router")
+    line.add_argument("--part", type=int, default=1, help="by what the floods are divided")
+    line.add_argument("floods", nargs="*", help="their names; all without any")
+    arguments = line.parse_args()
+    print(HEAD, flush=True)
+    for name, seen in all_seen({}, arguments.floods, arguments.times, arguments.part):
+        print(seen.row(name), flush=True)
 
 
 SCENARIOS: Final = (Scenario("flood-memory", _run),)
+
+if __name__ == "__main__":
+    main()

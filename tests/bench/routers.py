@@ -24,7 +24,7 @@ _STOP_TIMEOUT_S = 5.0
 class RouterSpec:
     """A router of a scenario: id, where it listens for clients and routers, to whom it connects at what cost.
 
-    `extra`: further sections of its configuration.
+    `extra`: further sections of its configuration; `settings`: attributes of its section `router`.
     """
 
     id: str
@@ -33,13 +33,14 @@ class RouterSpec:
     connect_to: Sequence[tuple[int, int]] = ()  # (inter-router port, cost)
     mode: str = "interior"
     extra: Sequence[tuple[str, Mapping[str, object]]] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 def config_text(spec: RouterSpec) -> str:
     """A qdrouterd.conf for the router."""
     local = {"host": "127.0.0.1", "saslMechanisms": "ANONYMOUS"}
     sections: list[tuple[str, Mapping[str, object]]] = [
-        ("router", {"mode": spec.mode, "id": spec.id}),
+        ("router", {"mode": spec.mode, "id": spec.id, **spec.settings}),
         ("listener", {**local, "port": spec.port, "role": "normal", "authenticatePeer": "no"}),
         ("address", {"prefix": "multicast", "distribution": "multicast"}),
     ]

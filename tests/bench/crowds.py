@@ -1,0 +1,144 @@
+"""Floods by several clients together: many links, links that are refused, clients that hang up, messages that wait.
+
+`python -m tests.bench.crowds [--runs N] [--part N] [FLOOD…]` prints the delay of others meanwhile, as `attacks` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import socket
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.bench.attacks import attacked
+from tests.bench.errors import BenchError
+from tests.bench.floods import ATTACHES_A_WRITE, SETTLE_S, Span, receivers
+from tests.bench.rawclient import ATTACH, FLOW, RawClient
+from tests.bench.routers import Launcher, RouterSpec, running
+from tests.kit import frames
+
+CLIENTS: Final = 12
+REFUSED_CLIENTS: Final = 8
+ATTACHES: Final = 20_000
+SESSIONS: Final = 150
+MESSAGES: Final = 250
+"""As many as the router gives credit for on a link."""
+MESSAGE_OCTETS: Final = 4_096
+TAKEN_S: Final = 3.0
+"""A client that hangs up waits no longer until the router has taken what it sends."""
+
+
+def _hang_up(port: int, part: int) -> Span:
+    """Clients that send many attaches, read nothing, and close their sockets."""
+    attaches = receivers(ATTACHES // part, "gone.{}".format)
+    begun = time.monotonic()
+    threads = [threading.Thread(target=_send_and_go, args=(port, n, attaches)) for n in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    time.sleep(SETTLE_S)
+    return begun, time.monotonic()
+
+
+def _send_and_go(port: int, number: int, attaches: bytes) -> None:
+    opening = frames.AMQP + frames.open_(container_id=f"gone-{number}") + frames.begin()
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), TAKEN_S) as each:
+        each.sendall(opening + attaches)
+
+
+def _links(port: int, part: int) -> Span:
+    """Clients that attach many links each, as far as memory allows, and are gone at once."""
+    return _attached(port, CLIENTS, ATTACHES // part, lambda client: f"held.{client}.{{}}".format)
+
+
+def _refused(port: int, part: int) -> Span:
+    """Clients whose attaches are all refused, and which do not answer the detaches."""
+    return _attached(port, REFUSED_CLIENTS, ATTACHES // part, lambda _: "_topo/0/elsewhere/{}".format)
+
+
+def _attached(port: int, clients: int, count: int, address: Callable[[int], Callable[[int], str]]) -> Span:
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        connected: list[RawClient] = []
+        for number in range(clients):
+            with contextlib.suppress(BenchError, OSError):  # the router has ended, or refused, the connection
+                client = stack.enter_context(RawClient(port, f"crowd-{number}"))
+                for sent in range(0, count, ATTACHES_A_WRITE):
+                    some = min(ATTACHES_A_WRITE, count - sent)
+                    client.send(receivers(some, address(number), sent, sent))
+                    client.wait(ATTACH, sent + some)
+                    for other in connected:
+                        other.beat()
+                connected.append(client)
+    time.sleep(SETTLE_S)
+    return begun, time.monotonic()
+
+
+def _waiting(port: int, part: int) -> Span:
+    """One client with many sessions, the messages of which wait for a consumer without credit."""
+    begun = time.monotonic()
+    with _consumer(port), contextlib.suppress(BenchError), RawClient(port, "waiting") as client:
+        body = frames.message(bytes(MESSAGE_OCTETS))
+        for channel in range(1, SESSIONS // part + 1):
+            client.send(frames.begin(channel) + frames.attach_sender("out", 0, channel=channel, address="waits"))
+            client.wait(FLOW, channel)
+            client.send(b"".join(frames.transfer(n, body, channel=channel, settled=True) for n in range(MESSAGES)))
+    time.sleep(SETTLE_S)
+    return begun, time.monotonic()
+
+
+@contextlib.contextmanager
+def _consumer(port: int) -> Iterator[None]:
+    with RawClient(port, "consumer") as consumer:
+        consumer.send(frames.attach_receiver("in", 0, address="waits"))
+        consumer.wait(ATTACH, 1)
+        yield
+
+
+CROWDS: Final[Mapping[str, Callable[[int, int], Span]]] = {
+    "hang-up": _hang_up,
+    "links": _links,
+    "refused": _refused,
+    "waiting": _waiting,
+}
+
+RUNS: Final = 7
+MAX_MEMORY: Final = 120 << 20
+
+
+def delays(name: str, part: int, launcher: Launcher) -> Mapping[str, float]:
+    """The 99th percentile of others during one flood, see `attacked`; the routers are new ones."""
+    flooded = RouterSpec("A", settings={"maxMemory": MAX_MEMORY})
+    with running(launcher, flooded, RouterSpec("Q")) as (router, quiet):
+        return attacked(name, CROWDS[name], part, router.port, quiet.port)
+
+
+def main() -> None:
+    """Print a row for each flood: median and range of both ratios."""
+    line = argparse.ArgumentParser(prog="python -m tests.bench.crowds", description="The delay of others in floods.")
+    line.add_argument("--runs", type=int, default=RUNS, help="of each flood")
+    line.add_argument("--part", type=int, default=1, help="by what the floods are divided")
+    line.add_argument("floods", nargs="*", help="their names; all without any")
+    arguments = line.parse_args()
+    launcher = Launcher(f"{shlex.quote(str(Path(sys.executable).with_name('waymesh-router')))} -c {{config}}", {})
+    print("| attack | relative to a client of an idle router | relative to before |\n|---|--:|--:|")
+    for name in arguments.floods or CROWDS:
+        runs = [delays(name, arguments.part, launcher) for _ in range(arguments.runs)]
+        cells = [_median([run[key + name] for run in runs]) for key in ("attack-beside-", "attack-")]
+        print(f"| {name} | {cells[0]} | {cells[1]} |", flush=True)
+
+
+def _median(ratios: list[float]) -> str:
+    return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} … {max(ratios):.1f})"
+
+
+if __name__ == "__main__":
+    main()
