@@ -20,7 +20,7 @@ from tests.bench.crowds import CROWDS, MAX_MEMORY
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.floods import FLOODS, Span, portion
 from tests.bench.machine import raise_file_limit
-from tests.bench.rawclient import FLOW, RawClient
+from tests.bench.rawclient import DETACH, FLOW, RawClient
 from tests.bench.routers import Launcher, RouterProcess, RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
 from tests.kit import frames
@@ -117,7 +117,9 @@ def newcomer(port: int) -> tuple[float, float]:
                 opened = time.monotonic() - tried
                 client.send(frames.attach_sender("out", 0))
                 client.send(frames.attach_receiver("in", 1))
-                client.wait(FLOW, 1)
+                while not client.seen[FLOW]:
+                    if not client.read() or client.seen[DETACH]:
+                        raise BenchError("a link was refused")
                 return opened, time.monotonic() - begun
         except (BenchError, OSError):
             if time.monotonic() - begun > SERVED_S:
