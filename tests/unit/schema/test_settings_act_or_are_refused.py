@@ -197,6 +197,7 @@ def test_each_field_of_a_resource_is_read_by_the_operator(crd: str) -> None:
         "router.yaml": ("router.py", "listener.py"),
         "vhostpolicy.yaml": ("vhost_policy.py",),
         "routerlink.yaml": ("router_link.py",),
+        "exchange.yaml": ("exchange.py", "router.py"),
     }
     files = parsed_in.get(crd, ("dependents.py",))
     folder = REPO / "operator/waymesh_operator/resources"
