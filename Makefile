@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CACHE := $(or $(WAYMESH_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/waymesh)
 export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 
-.PHONY: help setup venv engine analytics analytics-bucket demo check check-since test test-all test-repeat test-helm test-interpreted test-compiled test-virtual test-analytics test-brokers test-cluster test-chaos chaos soak cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
+.PHONY: help setup venv engine console analytics analytics-bucket demo check check-since test test-all test-repeat test-console test-helm test-interpreted test-compiled test-virtual test-analytics test-brokers test-cluster test-chaos chaos soak cluster-up cluster-down chart chart-package quickstart images sbom kind-up kind-down lint lint-workflows docs format bench constraints wheel plugin release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ venv: ## make .venv alone, engine not compiled
 
 engine: venv ## compile the hot modules that changed
 	@$(BIN)/python tools/build_engine.py --cache "$(CACHE)/engine"
+
+console: venv ## build the console that routers with `console: yes` serve, by Node, which is added to .venv (60 MB)
+	@tools/setup.sh console
+	@$(BIN)/python tools/console.py build --cache "$(CACHE)/console"
 
 analytics: venv ## add to .venv what `waymesh analyze` needs: PySpark, matplotlib, Jinja (half a gigabyte), and Java
 	@tools/setup.sh analytics
@@ -52,6 +56,7 @@ check-since: setup ## lint, and the tests of folders that changed since a commit
 
 test: setup ## lint, the tests on the compiled engine, most of them on the interpreted one, then those on Spark, with real brokers, under faults and on a real Kubernetes
 	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test-console
 	@$(MAKE) --no-print-directory test-interpreted
 	@$(MAKE) --no-print-directory test-compiled
 	@if reason=$$($(BIN)/python -m tests.cluster check) || [ -n "$${CI:-}" ]; then \
@@ -66,6 +71,10 @@ test-all: ## as test, with every test on both engines, and the largest meshes: b
 test-repeat: setup ## tests again and again: N=20 K=expression, as of pytest -k; FILES=tests/interop/test_x.py
 	@[ -n "$(K)$(FILES)" ] || { echo "test-repeat: name tests by K=expression or FILES=path"; exit 2; }
 	@$(PYTEST) -n $(JOBS) --count $(or $(N),20) -x -q $(if $(K),-k "$(K)") $(ARGS) $(FILES)
+
+test-console: console ## types and tests of the console's parts that need no browser
+	@echo "test: console"
+	@$(BIN)/python tools/console.py check --cache "$(CACHE)/console"
 
 test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of those with other programs a third
 	@echo "test: engine interpreted"
@@ -160,16 +169,16 @@ bench: setup ## measure the router beside the relay floor and compare with the c
 constraints: ## resolve pyproject.toml anew into constraints.txt
 	@tools/constraints.sh
 
-wheel: venv ## a wheel with the compiled engine, in dist/
+wheel: console ## a wheel with the compiled engine and the console, in dist/
 	@rm -rf build/lib* build/bdist*
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-plugin: venv ## the kubectl plugin for krew, in dist/; PLUGIN_URL says where the archive will be
+plugin: console ## the kubectl plugin for krew, in dist/; PLUGIN_URL says where the archive will be
 	@rm -rf build/lib* build/bdist* build/plugin
 	@WAYMESH_ENGINE=interpreted $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/plugin .
 	@$(BIN)/python tools/krew_plugin.py build/plugin/waymesh-*.whl $(if $(PLUGIN_URL),--url $(PLUGIN_URL))
 
-release: setup ## set the version everywhere and build all of a release into dist/: VERSION=0.2.0
+release: setup console ## set the version everywhere and build all of a release into dist/: VERSION=0.2.0
 	@[ -n "$(VERSION)" ] || { echo "release: set VERSION, such as VERSION=0.2.0"; exit 2; }
 	@$(BIN)/python tools/release.py "$(VERSION)" --date "$$(date -u +%F)"
 

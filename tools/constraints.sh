@@ -16,7 +16,7 @@ import tomllib
 
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 extras = project["optional-dependencies"]
-wanted = [r for extra in ("router", "oauth", "client", "operator", "upload", "analytics", "dev") for r in extras[extra]]
+wanted = [r for extra in ("router", "oauth", "client", "operator", "upload", "analytics", "console", "dev") for r in extras[extra]]
 print("\n".join(r for r in project["dependencies"] + wanted if not r.startswith("waymesh[")))
 END
 pip install --upgrade pip

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv ready to work in: interpreter, system packages, Python packages, the project itself (editable).
 # Quick when nothing it depends on has changed. Called by `make setup`; the engine is compiled by `make engine`.
-# `setup.sh analytics` adds what the Spark job needs (half a gigabyte), and Java; `setup.sh s3a` what that needs for S3.
+# `setup.sh analytics` adds what the Spark job needs (half a gigabyte), and Java; `setup.sh s3a` what that needs for S3,
+# `setup.sh console` Node.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -65,15 +66,22 @@ system_packages() {
 
 PIP="$VENV/bin/python -W ignore -m pip --disable-pip-version-check --quiet"
 
+# extra NAME WHAT: adds what an extra of pyproject.toml needs, which few commands do.
+extra() {
+    [ "$(cat $NOTE-$1 2>/dev/null)" != "$(fingerprint)" ] || return 0
+    say "installing $2 into $VENV"
+    # The requirements alone: the project itself is there already.
+    local wanted
+    wanted=$($VENV/bin/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")' "$1")
+    $PIP install -c constraints.txt -r <(echo "$wanted")
+    fingerprint >$NOTE-$1
+}
+
+console() { extra console Node; }
+
 analytics() {
     command -v java >/dev/null || need "Java 17 or later (Spark)" openjdk-17-jre-headless
-    [ "$(cat $NOTE-analytics 2>/dev/null)" != "$(fingerprint)" ] || return 0
-    say "installing PySpark, matplotlib and Jinja into $VENV"
-    # Their requirements alone: the project itself is there already.
-    local wanted
-    wanted=$($VENV/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["analytics"], sep="\n")')
-    $PIP install -c constraints.txt -r <(echo "$wanted")
-    fingerprint >$NOTE-analytics
+    extra analytics "PySpark, matplotlib and Jinja"
 }
 
 s3a() {
@@ -86,7 +94,7 @@ s3a() {
 }
 
 case "${1:-}" in
-    analytics | s3a) "$1"; exit 0 ;;
+    analytics | console | s3a) "$1"; exit 0 ;;
 esac
 
 if [ -x $VENV/bin/python ] && [ -x $VENV/bin/waymesh ] && [ "$(cat $NOTE 2>/dev/null)" = "$(fingerprint)" ]; then
