@@ -22,6 +22,8 @@ def http_site(entity: str, values: dict[str, Any]) -> None:
         raise SchemaError(entity, "httpRootDir", f"must be an absolute path, not {root!r}")
     if root:
         values["http"] = True
+    if values["console"] and not (values["http"] and values["websockets"]):
+        raise SchemaError(entity, "console", "needs http: yes and websockets: yes")
     if values["allowedOrigins"] is None:
         return
     if not (values["http"] and values["websockets"]):

@@ -276,6 +276,13 @@ LISTENER = configuration(
     ),
     setting("http", BOOLEAN, "Serve HTTP, and AMQP only over WebSocket.", default=False),
     setting(
+        "console",
+        BOOLEAN,
+        "With http and websockets: serve the console at /console/. It asks the routers over AMQP, with the rights of "
+        "its user. An extension of Waymesh.",
+        default=False,
+    ),
+    setting(
         "httpRootDir",
         PATH,
         "Absolute path of a folder whose files are served, except files whose names begin with a dot, and links to "

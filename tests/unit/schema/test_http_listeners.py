@@ -23,6 +23,7 @@ CERTIFIED = {"sslProfile": "p", "requireSsl": True, "saslMechanisms": "EXTERNAL"
     [
         HTTP | {"httpRootDir": "/www", "allowedOrigins": "*"},
         HTTP | {"httpRoot": "/www"},
+        HTTP | {"console": True},
         HTTP | {"allowedOrigins": "https://a http://b:8080 http://[::1]:80 app://localhost"},
         HTTP | {"maxConnections": 5, "connectionRate": "1/1", "usersFile": "/users"},
         HTTP | {"saslPlugin": "service"},
@@ -50,6 +51,8 @@ def test_compat_25_a_folder_of_files_implies_http() -> None:
         (HTTP | {"httpRootDir": "www"}, "httpRootDir: must be an absolute path"),
         ({"allowedOrigins": "*"}, "allowedOrigins: needs http: yes and websockets: yes"),
         (PAGES | {"allowedOrigins": "*"}, "allowedOrigins: needs http: yes and websockets: yes"),
+        ({"console": True}, "console: needs http: yes and websockets: yes"),
+        (PAGES | {"console": True}, "console: needs http: yes and websockets: yes"),
         (HTTP | {"allowedOrigins": "a"}, "allowedOrigins: 'a' is neither"),
         (HTTP | {"allowedOrigins": "null"}, "allowedOrigins: 'null' is neither"),
         (HTTP | {"allowedOrigins": "https://a/b"}, "allowedOrigins: 'https://a/b' is neither"),

@@ -87,6 +87,10 @@ class CheckHost:
             from waymesh_router.runtime.http.files import StaticFiles  # with h11, which takes time to import
 
             StaticFiles(str(attrs["name"]), attrs["httpRootDir"])
+        if attrs.get("console"):
+            from waymesh_router.runtime.http.console import ConsoleFiles
+
+            ConsoleFiles(str(attrs["name"]))
 
     def connect(self, attrs: Mapping[str, Any]) -> None:
         """Check port, URLs and TLS settings. Raises HostError."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_router.connections.transports import handshake_timeout_s
 from waymesh_router.events.event import Event, at
 from waymesh_router.runtime.http.connection import HttpConnection
+from waymesh_router.runtime.http.console import ConsoleFiles
 from waymesh_router.runtime.http.files import StaticFiles
 from waymesh_router.runtime.http.logins import PageLogins
 from waymesh_router.runtime.http.message import Answer, Request, refusal, text_answer
@@ -35,6 +36,7 @@ class Site:
         self.known_only = bool(attrs.get("authenticatePeer"))
         self._pages = pages
         self._files = StaticFiles(str(attrs["name"]), root) if root else None
+        self._console = ConsoleFiles(str(attrs["name"])) if attrs.get("console") else None
         allowed = attrs.get("allowedOrigins") or ""
         self._upgrade = None if attrs.get("websockets") is False else _upgrade(allowed)
         self._origins = Origins(allowed) if self.known_only else None
@@ -44,11 +46,14 @@ class Site:
         return self.before_login(request, secure=secure) or self.after_login(request)
 
     def before_login(self, request: Request, *, secure: bool) -> Answer | None:
-        """The answer to a request for a WebSocket, where SASL follows, or of a web page of another origin: it acts for
-        its reader, however this one logs in. Decision 0028"""
+        """The answer to a request for a WebSocket, where SASL follows; for the console, which logs in there; or of a
+        web page of another origin: it acts for its reader, however this one logs in. Decision 0028"""
         upgraded = self._upgrade(request, secure) if self._upgrade is not None else None
-        if upgraded is not None or self._origins is None:
+        if upgraded is not None:
             return upgraded
+        console = self._console.answer(request) if self._console is not None else None
+        if console is not None or self._origins is None:
+            return console
         if self._origins.admit(request.field("origin"), request.field("host") or "", secure=secure):
             return None
         return refusal(HTTPStatus.FORBIDDEN, OTHER_ORIGIN)
