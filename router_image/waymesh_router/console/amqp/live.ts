@@ -24,8 +24,11 @@ export function useLive(query: Query | null, scope: string): readonly Answer[] {
   const known = useRef(new Map<string, Answer>());
   const [, redraw] = useState(0);
   const key = JSON.stringify([query, scope]);
+  const asked = useRef("");
   useEffect(() => {
-    known.current = new Map();
+    // What was read stays when a router comes or goes, or the connection is lost.
+    if (asked.current !== key) known.current = new Map();
+    asked.current = key;
     if (query === null) return undefined;
     let ended = false;
     const busy = new Set<string>();

@@ -5,6 +5,8 @@ import type { Row, Value } from "../model/values.ts";
 
 export const TIMEOUT_MS = 3000;
 
+const NODE = { type: "org.amqp.management", name: "self" };
+
 export interface Login {
   readonly user?: string;
   readonly password?: string;
@@ -59,7 +61,10 @@ export class Management {
   static async open(url: string, login: Login): Promise<Management> {
     const connect = rhea.create_container({ id: `console-${crypto.randomUUID()}` });
     const socket = connect.websocket_connect(WebSocket as never);
-    const who = login.token ? { username: login.user ?? "", token: login.token } : { username: login.user, password: login.password };
+    // Without a user, the mechanisms ANONYMOUS and, with the certificate that the browser has shown, EXTERNAL.
+    const strange = { sasl_mechanisms: withoutUser() };
+    const known = login.token ? { username: login.user || "token", token: login.token } : { username: login.user, password: login.password };
+    const who = login.user || login.token ? known : strange;
     return await new Promise((resolve, reject) => {
       const options = { connection_details: socket(url, ["amqp"], undefined as never), reconnect: false, idle_time_out: 20000 };
       const given = Object.fromEntries(Object.entries(who).filter(([, value]) => value));
@@ -129,7 +134,7 @@ export class Management {
       to: address,
       reply_to: this.#replies.source.address,
       correlation_id: id,
-      application_properties: { operation, type: "org.amqp.management", name: "self", ...Object.fromEntries(given) },
+      application_properties: { operation, ...(properties["type"] ? {} : NODE), ...Object.fromEntries(given) },
       body,
     });
   }
@@ -178,6 +183,13 @@ export class Management {
     for (const pending of open) pending.failed(new Refused(0, reason));
     this.onLost(reason);
   }
+}
+
+function withoutUser(): unknown {
+  const mechanisms = rhea.sasl.client_mechanisms();
+  mechanisms.enable_anonymous("anonymous");
+  if (location.protocol === "https:") mechanisms.enable_external();
+  return mechanisms;
 }
 
 function reasonOf(error: unknown): string {

@@ -10,6 +10,10 @@ export interface Fault {
   readonly href: string;
 }
 
+function counted(value: number, one: string, many: string): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
 /** What a router says of itself. */
 export function routerFaults(router: string, row: Row): Fault[] {
   const faults: Fault[] = [];
@@ -19,12 +23,12 @@ export function routerFaults(router: string, row: Row): Fault[] {
   const stuck = number(row, "deliveriesStuck");
   if (stuck) {
     const action = "Find the consumers that do not settle: links with stuck deliveries.";
-    add("bad", `${count(stuck)} deliveries have been unsettled for a long time`, action, "links", { show: "stuck" });
+    add("bad", `${counted(stuck, "delivery has", "deliveries have")} been unsettled for a long time`, action, "links", { show: "stuck" });
   }
   const blocked = number(row, "linksBlocked");
   if (blocked) {
     const action = "Add consumers, or let them grant credit: links without credit.";
-    add("bad", `${count(blocked)} links have had no credit for a long time`, action, "links", { show: "blocked" });
+    add("bad", `${counted(blocked, "link has", "links have")} had no credit for a long time`, action, "links", { show: "blocked" });
   }
   const memory = text(row, "memoryState");
   if (memory === "full") add("bad", "no memory is left for new clients", "Raise maxMemory, or add routers.", "overview");

@@ -1,13 +1,19 @@
 // The pages, in the order of the navigation.
 import type { PageEntry } from "../parts/console.tsx";
 import { Addresses } from "./addresses.tsx";
+import { Autolinks } from "./autolinks.tsx";
 import { Connections } from "./connections.tsx";
 import { Links } from "./links.tsx";
+import { LogTail } from "./log.tsx";
 import { Overview } from "./overview.tsx";
+import { Topology } from "./topology.tsx";
 
 export const PAGES: readonly PageEntry[] = [
   { name: "overview", title: "Overview", view: Overview },
+  { name: "topology", title: "Topology", view: Topology },
   { name: "addresses", title: "Addresses", view: Addresses },
   { name: "links", title: "Links", view: Links },
   { name: "connections", title: "Connections", view: Connections },
+  { name: "autolinks", title: "Autolinks and link routes", view: Autolinks },
+  { name: "log", title: "Log", view: LogTail },
 ];

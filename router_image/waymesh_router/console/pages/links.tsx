@@ -33,6 +33,7 @@ export function stateOf(row: Row): string {
   if (seconds && incoming) return `no credit for ${seconds} s: no consumer, or none that takes more`;
   if (seconds && (number(row, "undeliveredCount") || !number(row, "unsettledCount"))) return `no credit for ${seconds} s: the consumer grants none`;
   if (number(row, "undeliveredCount")) return "messages wait";
+  if (incoming && !number(row, "creditAvailable")) return "no credit: no consumer, or none that takes more";
   return text(row, "operStatus") === "up" ? "" : text(row, "operStatus");
 }
 

@@ -1,0 +1,167 @@
+"""The console in a real browser, before a mesh whose figures are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from proton import Message
+
+from tests.kit.browser import Page, opened
+from tests.kit.clients import Client
+from tests.kit.fixtures import StartMesh
+from tests.kit.mesh import Mesh, wait_address
+from tests.kit.ports import free_port
+from tests.kit.waiting import wait_until
+from waymesh_client.management import ManagementClient
+from waymesh_router.runtime.http.console import BUNDLE
+
+pytestmark = [pytest.mark.interop, pytest.mark.e2e]
+
+AXE = BUNDLE.parent / "node_modules" / "axe-core" / "axe.min.js"
+DEADLINE_S = 60.0
+HOSTILE = "=<img src=x onerror=alert(1)>"
+PAGES = ("overview", "topology", "addresses", "links", "connections", "autolinks", "log")
+
+
+@pytest.fixture(autouse=True)
+def built() -> None:
+    """The bundle is there, as after `make test`."""
+    assert AXE.exists(), "the console is not built: make console"
+    assert (BUNDLE / "index.html").exists(), "the console is not built: make console"
+
+
+@pytest.fixture
+def mesh(start_mesh: StartMesh) -> Mesh:
+    return start_mesh(2)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    (tmp_path / "browser").mkdir()
+    with opened(tmp_path / "browser") as found:
+        found.look(1400, "light")
+        yield found
+
+
+def serve(mesh: Mesh, **attributes: object) -> str:
+    """The console at a new listener of router A; its address."""
+    port = free_port()
+    mesh["A"].ports.append(port)
+    given = {"host": "127.0.0.1", "port": str(port), "http": True, "console": True, **attributes}
+    with ManagementClient(mesh["A"].url) as client:
+        client.create("listener", given, name="web")
+    return f"http://127.0.0.1:{port}/console/"
+
+
+def show(page: Page, address: str, place: str) -> None:
+    """Open a page of the console anew."""
+    page.visit("about:blank")
+    page.visit(f"{address}#/{place}")
+
+
+def cells(page: Page, table: str) -> dict[str, dict[str, str]]:
+    """The rows of a table by their first cell, each with its cells by heading."""
+    found = page.run(
+        f"""[...document.querySelectorAll('[aria-label="{table}"] table')].map(t => [
+            [...t.querySelectorAll('th')].map(h => h.innerText.replace(/ [↑↓]$/, '')),
+            ...[...t.querySelectorAll('tbody tr:not(.detail)')].map(r => [...r.cells].map(c => c.innerText))
+        ])[0] ?? []"""
+    )
+    return {row[0]: dict(zip(found[0], row)) for row in found[1:]} if found else {}
+
+
+def wait_cell(page: Page, table: str, row: str, **wanted: str) -> None:
+    """Until the cells of a row have these texts."""
+    wait_until(
+        lambda: wanted.items() <= cells(page, table).get(row, {}).items(), DEADLINE_S, lambda: f"{cells(page, table)}"
+    )
+
+
+def press(page: Page, button: str) -> None:
+    """Press the button with this text, when it is there."""
+    find = f"[...document.querySelectorAll('button')].find(b => b.innerText === {button!r})"
+    wait_until(lambda: page.run(f"Boolean({find})"), DEADLINE_S, f"the button {button}")
+    page.run(f"{find}.click()")
+
+
+def test_figures_are_those_of_the_mesh(mesh: Mesh, page: Page) -> None:
+    address = serve(mesh)
+    with Client(mesh["B"].url, container_id=HOSTILE) as consumer, Client(mesh["A"].url) as producer:
+        taken, held = consumer.receiver("taken", credit=10), consumer.receiver(HOSTILE, credit=10)
+        for name in ("taken", HOSTILE):
+            wait_address(mesh["A"], name, remote=1)
+        taking, holding = producer.sender("taken"), producer.sender(HOSTILE)
+        for _ in range(7):
+            taking.send(Message(body="x"), wait=False)
+        taken.take(7)
+        for _ in range(3):
+            holding.send(Message(body="x"), wait=False)
+        held.take(3, accept=False)
+
+        show(page, address, "addresses")
+        wait_cell(page, "addresses", "taken", Producers="1", Consumers="1", In="7", Out="7", Unsettled="0")
+        wait_cell(page, "addresses", HOSTILE, Producers="1", Consumers="1", In="3", Unsettled="6")
+        show(page, address, "links?router=B")
+        wait_cell(page, "links", HOSTILE, Credit="7", Unsettled="3", Deliveries="3", Accepted="0", Router="B")
+        show(page, address, "overview")
+        wait_cell(page, "routers", "A", Mode="interior", Unsettled="3")
+        wait_cell(page, "routers", "B", Mode="interior")
+        show(page, address, "topology")
+        routers = "document.querySelectorAll('.graph .interior').length"
+        wait_until(lambda: page.run(routers) == 2, DEADLINE_S, "two routers")
+        assert page.run("document.querySelectorAll('img').length") == 0
+        assert page.errors == []
+
+
+def test_pages_are_accessible_and_fit(mesh: Mesh, page: Page) -> None:
+    address = serve(mesh)
+    for place in PAGES:
+        for width, scheme in ((1400, "light"), (360, "dark")):
+            page.look(width, scheme)
+            show(page, address, place)
+            wait_until(lambda: page.run("document.querySelectorAll('table').length"), DEADLINE_S, f"the page {place}")
+            assert page.run("document.documentElement.scrollWidth <= innerWidth"), (place, width)
+            page.run(f"{AXE.read_text(encoding='utf-8')}; 0")
+            run = "axe.run().then(found => { window.found = found.violations.map(v => [v.impact, v.id]) })"
+            page.call("Runtime.evaluate", expression=run, awaitPromise=True)
+            assert [one for one in page.run("found") if one[0] in ("serious", "critical")] == [], (place, width)
+    assert page.errors == []
+    assert {url.split("/")[2] for url in page.requested if url.startswith("http")} == {address.split("/")[2]}
+
+
+@pytest.mark.parametrize(("right", "told"), [("write", "Done."), ("read", "Not allowed")])
+def test_a_user_does_what_the_router_allows(mesh: Mesh, page: Page, right: str, told: str) -> None:
+    address = serve(mesh, management=right)
+    with Client(mesh["A"].url, container_id="victim") as victim:
+        victim.receiver("orders")
+        show(page, address, "connections?router=A&search=victim")
+        wait_until(lambda: len(cells(page, "connections")) == 1, DEADLINE_S, "the connection")
+        press(page, next(iter(cells(page, "connections"))))
+        press(page, "Close…")
+        press(page, "Close")
+        if right == "write":
+            victim.wait_ended()
+        else:
+            wait_until(lambda: told in page.run("document.body.innerText"), DEADLINE_S, told)
+            assert "victim" in str(cells(page, "connections"))
+
+
+def test_a_lost_router_is_shown(mesh: Mesh, page: Page) -> None:
+    address = serve(mesh)
+    show(page, address, "overview")
+    wait_cell(page, "routers", "B", Mode="interior")
+    mesh["B"].kill()
+    fault = "document.querySelector('.faults').innerText"
+    wait_until(lambda: "B: does not answer" in page.run(fault), DEADLINE_S, lambda: str(page.run(fault)))
+    wait_until(lambda: "figures are" in page.run("document.body.innerText"), DEADLINE_S, "the age of its figures")
+
+
+def test_without_tls_no_password_is_asked_for(mesh: Mesh, page: Page, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("alice:{plain}secret\n", encoding="utf-8")
+    address = serve(mesh, authenticatePeer=True, usersFile=str(users))
+    show(page, address, "overview")
+    wait_until(lambda: "over TLS only" in page.run("document.body.innerText"), DEADLINE_S, "the text about TLS")
+    assert page.run("document.querySelectorAll('input').length") == 0
