@@ -109,6 +109,7 @@ soak: engine ## connections, links, addresses, autolinks and an edge router that
 
 test-chaos: engine ## routers and brokers under fixed faults for some minutes, and defects that must be found, engine compiled
 	@echo "test: under faults"
+	@tools/setup.sh chaos
 	@WAYMESH_ENGINE=compiled $(PYTEST) -m chaos tests/chaos $(ARGS)
 
 test-helm: venv ## the tests that render the chart by helm, which they build the first time; needs Go

@@ -2,7 +2,7 @@
 # Makes .venv ready to work in: interpreter, system packages, Python packages, the project itself (editable).
 # Quick when nothing it depends on has changed. Called by `make setup`; the engine is compiled by `make engine`.
 # `setup.sh analytics` adds what the Spark job needs (half a gigabyte), and Java; `setup.sh s3a` what that needs for S3,
-# `setup.sh console` Node.
+# `setup.sh console` Node, `setup.sh chaos` what `make test-chaos` needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -93,8 +93,15 @@ s3a() {
     mvn -q -B -ntp -f spark/s3a/pom.xml dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$jars"
 }
 
+chaos() { # the programs of faults that need a network of their own
+    PATH=$PATH:/usr/sbin:/sbin
+    command -v nft >/dev/null || need "nft" nftables
+    command -v tc >/dev/null || need "tc" iproute2
+    command -v unshare >/dev/null || need "unshare" util-linux
+}
+
 case "${1:-}" in
-    analytics | console | s3a) "$1"; exit 0 ;;
+    analytics | chaos | console | s3a) "$1"; exit 0 ;;
 esac
 
 if [ -x $VENV/bin/python ] && [ -x $VENV/bin/waymesh ] && [ "$(cat $NOTE 2>/dev/null)" = "$(fingerprint)" ]; then

@@ -12,7 +12,7 @@ import pytest
 from tests.chaos.apart import NAMESPACES
 from tests.chaos.clocks import Clock
 
-pytestmark = pytest.mark.engine_independent
+pytestmark = [pytest.mark.engine_independent, pytest.mark.chaos]
 
 PACKETS = """
 import socket, subprocess, threading
