@@ -76,11 +76,11 @@ test-console: console ## types and tests of the console's parts that need no bro
 	@echo "test: console"
 	@$(BIN)/python tools/console.py check --cache "$(CACHE)/console"
 
-test-interpreted: venv ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of those with other programs a third
+test-interpreted: console ## the tests that need no broker, Kubernetes or Spark, engine interpreted; of those with other programs a third
 	@echo "test: engine interpreted"
 	@WAYMESH_ENGINE=interpreted $(PYTEST) -n $(JOBS) --dist worksteal $(IN_VIRTUAL_TIME:%=--ignore=%) -m "not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 
-test-compiled: engine ## the tests whose outcome can depend on the engine, engine compiled
+test-compiled: engine console ## the tests whose outcome can depend on the engine, engine compiled
 	@echo "test: engine compiled"
 	@WAYMESH_ENGINE=compiled $(PYTEST) -n $(JOBS) --dist worksteal $(IN_VIRTUAL_TIME:%=--ignore=%) -m "not engine_independent and not chaos and not brokers and not cluster and not spark and not helm" $(ARGS)
 

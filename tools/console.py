@@ -81,12 +81,12 @@ def install(cache: Path) -> None:
 
 def build(cache: Path) -> None:
     """The bundle of the sources as they are now."""
+    install(cache)  # tests in a browser use its packages, too
     digest = digest_of(source_files())
     if BUNDLE.is_dir() and (BUNDLE / DIGEST).is_file() and (BUNDLE / DIGEST).read_text() == digest:
         return
     kept = cache / f"bundle-{digest}"
     if not kept.exists():
-        install(cache)
         with tempfile.TemporaryDirectory(dir=cache) as room:
             made = Path(room) / "made"
             made.mkdir()
