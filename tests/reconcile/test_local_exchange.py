@@ -79,7 +79,7 @@ def test_an_exchange_copies_and_follows_its_manifest(up: Up) -> None:
 
     os.kill(up.pids()["mesh-1"], signal.SIGKILL)
     up.wait_for("restart router mesh-1 (signal 9 SIGKILL)")
-    up.wait_for("mesh is ready: 2 routers", times=2)
-    assert present(up) == ([None], BOTH)
+    up.wait_for("mesh-1 is up (pid", times=2)
+    up.wait(lambda: present(up) == ([None], BOTH), "the exchange of the router that was started again")
     with up.client("mesh-0") as other:
         assert other.query("router.config.exchange") == []
