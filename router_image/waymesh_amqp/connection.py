@@ -103,7 +103,7 @@ class Connection(OutputBuffer):
         self.channels = FreeNumbers()
         self.links = 0  # number of our handles in use
         self.refused = 0  # those of them of refused links, see refused.py
-        self.losing: deque[Session] = deque()  # ended sessions with links that `end_links` must end
+        self.losing: deque[Session] | None = None  # ended sessions with links that `end_links` must end
         self.last_channel = -1
         self.last_session: Session | None = None  # the session of `last_channel`
         self.names: dict[tuple[str, bool], Link] = {}

@@ -6,6 +6,7 @@ is answered after the last one.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.refused import drop_refused
@@ -27,6 +28,8 @@ def lose_session(session: Session) -> None:
     session.flow_links.clear()
     session.outcomes.clear()
     drop_refused(session)
+    if session.connection.losing is None:  # an empty one takes 600 octets
+        session.connection.losing = deque()
     session.connection.losing.append(session)
     session.connection.handler.ending[session.connection] = None
 
