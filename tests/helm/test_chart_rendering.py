@@ -69,7 +69,7 @@ def test_definitions_are_updated_by_a_job_with_rights_for_no_others() -> None:
     documents = rendered("--is-upgrade")
     (role,) = (d for d in documents if d["metadata"]["name"] == "waymesh-definitions" and d["kind"] == "ClusterRole")
     (names,) = (rule["resourceNames"] for rule in role["rules"] if "update" in rule["verbs"])
-    assert len(names) == 7
+    assert len(names) == 8
     assert role["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
     for settings in ((), ("--is-upgrade", "--set", "crds.upgrade=false")):
         assert "waymesh-definitions" not in {document["metadata"]["name"] for document in rendered(*settings)}
@@ -95,7 +95,7 @@ def test_chosen_namespaces_need_none() -> None:
 
 def test_helm_makes_the_definitions_and_they_stay_when_the_chart_goes() -> None:
     """Helm makes what is in crds/ before all else, and never removes it."""
-    assert len(kinds(rendered("--include-crds"))["CustomResourceDefinition"]) == 7
+    assert len(kinds(rendered("--include-crds"))["CustomResourceDefinition"]) == 8
 
 
 def test_operator_pod_has_no_rights_on_its_node() -> None:
