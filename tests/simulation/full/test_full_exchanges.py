@@ -19,7 +19,7 @@ from waymesh_amqp.states import OPENED
 from waymesh_router.management.errors import ManagementError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "exchanges.md").read_text(encoding="utf-8")
-EXAMPLE = PAGE.split("```\n")[1]
+EXAMPLE = PAGE.partition("<!-- example: ")[2].split("```\n")[1]
 EXCHANGE, BINDING = "router.config.exchange", "router.config.binding"
 
 
