@@ -1,4 +1,4 @@
-"""A router in 64 MiB: hundreds of clients with links and messages fit, and what is too much is refused before the limit."""
+"""A router in 64 MiB: hundreds of clients with messages fit, and what is too much is refused before the limit."""
 
 from __future__ import annotations
 
