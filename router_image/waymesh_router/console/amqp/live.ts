@@ -1,7 +1,7 @@
 // What a page shows is asked for every two seconds, while it is shown, from the routers of its scope.
 import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import type { Session } from "./session.ts";
+import { agentOf, type Session } from "./session.ts";
 import type { Query } from "./management.ts";
 import type { Reading } from "../model/rates.ts";
 
@@ -60,7 +60,7 @@ async function answered(session: Session, router: string, query: Query, last: An
   const state = session.state;
   try {
     if (state.kind !== "open") throw new Error("no connection");
-    const rows = await state.management.query(router === state.self ? "" : router, query);
+    const rows = await state.management.query(agentOf(state, router), query);
     return { router, now: { at: performance.now(), rows }, before: last?.now ?? null, error: "" };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

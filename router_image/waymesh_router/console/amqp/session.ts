@@ -7,6 +7,11 @@ export type State =
   | { readonly kind: "login"; readonly reason: string }
   | { readonly kind: "open"; readonly management: Management; readonly self: string };
 
+/** How a request names a router: "" for the one to which the page is connected. */
+export function agentOf(state: Extract<State, { kind: "open" }>, router: string): string {
+  return router === state.self ? "" : router;
+}
+
 const RETRY_MS = 2000;
 export const NODES_MS = 2000;
 

@@ -65,7 +65,7 @@ export function configuredFaults(router: string, autolinks: readonly Row[], conn
       router,
       what: `connector ${text(row, "name")} to ${text(row, "host")}:${text(row, "port")} is not connected${reason ? `: ${reason}` : ""}`,
       action: "Check host, port, TLS and credentials, and whether the peer runs.",
-      href: fragmentOf("entities", { router, type: "org.apache.qpid.dispatch.connector" }),
+      href: fragmentOf("log", { router, search: text(row, "name") }),
     };
   });
   return [...failed, ...lost];

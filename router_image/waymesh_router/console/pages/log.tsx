@@ -1,6 +1,7 @@
 // The last lines of the routers' logs, and those that come.
 import { useContext, useEffect, useState } from "preact/hooks";
 import { Mesh, PERIOD_MS } from "../amqp/live.ts";
+import { agentOf } from "../amqp/session.ts";
 import { linesOf, type Line } from "../model/log.ts";
 import type { Row } from "../model/values.ts";
 import { outcome } from "../parts/confirm.tsx";
@@ -29,7 +30,7 @@ export function LogTail({ place, go }: PageProps) {
       const { state } = session;
       if (state.kind !== "open") return;
       try {
-        const body = await state.management.request(router === state.self ? "" : router, "GET-LOG", { limit: LINES });
+        const body = await state.management.request(agentOf(state, router), "GET-LOG", { limit: LINES });
         if (!ended) setLogs((old) => new Map(old).set(router, linesOf(body)));
         if (!ended) setErrors((old) => new Map([...old].filter(([name]) => name !== router)));
       } catch (error) {

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useContext, useState } from "preact/hooks";
 import { Mesh } from "../amqp/live.ts";
 import { Refused, type Management } from "../amqp/management.ts";
+import { agentOf } from "../amqp/session.ts";
 
 export function Action({ label, what, router, run, danger }: {
   label: string;
@@ -21,7 +22,7 @@ export function Action({ label, what, router, run, danger }: {
     if (state.kind !== "open") return;
     setBusy(true);
     try {
-      await run(state.management, router === state.self ? "" : router);
+      await run(state.management, agentOf(state, router));
       setResult("Done.");
       setAsked(false);
     } catch (error) {

@@ -71,3 +71,8 @@ test("what the configuration names and does not work says why", () => {
   const texts = configuredFaults("A", [autolink], [connector]).map((fault) => fault.what);
   assert.deepEqual(texts, ["autolink q (orders) is failed: amqp:not-found", "connector b to broker:amqp is not connected: refused"]);
 });
+
+test("a connector that is not connected leads to what the log says of it", () => {
+  const [fault] = configuredFaults("A", [], [{ name: "store", host: "broker", port: "5672", connectionMsg: "refused" }]);
+  assert.equal(fault?.href, "#/log?router=A&search=store");
+});
