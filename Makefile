@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 # Tests at a time. One more than the cores of CI: with two, tests wait for routers more than half of the time. Workers take
 # tests from each other (worksteal): else the last minutes are those of one worker alone.
 JOBS ?= 3
-# They need no clock: they may take as long as whatever runs beside them lets them.
+# Tests whose time is simulated: they pass on a slow machine, too.
 IN_VIRTUAL_TIME := tests/simulation tests/model
 WITHOUT_PROCESSES := not e2e and not interop and not brokers and not cluster and not spark and not helm and not processes
 # e.g. make test ARGS="-k sasl -x"

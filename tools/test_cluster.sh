@@ -2,7 +2,7 @@
 # The tests on a real Kubernetes, on one cluster that starts and ends here: first those that need it empty, then several
 # files at a time, last those that touch what all share (operator, API server, nodes), one at a time.
 # Arguments go to pytest. WAYMESH_CLUSTER_JOBS=N: files at a time (1). WAYMESH_CLUSTER_KEEP=1 leaves the cluster up.
-# WAYMESH_CLUSTER_BESIDE=COMMAND runs beside the last two, which wait more than they work; its output comes at the end.
+# WAYMESH_CLUSTER_BESIDE=COMMAND runs, with low priority, beside all but the first; its output comes at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

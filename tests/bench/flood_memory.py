@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.attacks import attacks_of, listeners
-from tests.bench.crowds import CROWDS, MAX_MEMORY
+from tests.bench.crowds import CROWDS, MAX_MEMORY, flood_arguments
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.floods import FLOODS, Span, portion
 from tests.bench.machine import raise_file_limit
@@ -170,11 +169,7 @@ def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
 
 def main() -> None:
     """Print the table."""
-    line = argparse.ArgumentParser(prog="python -m tests.bench.flood_memory", description="Memory after floods.")
-    line.add_argument("--times", type=int, default=TIMES, help="of each flood at one router")
-    line.add_argument("--part", type=int, default=1, help="by what the floods are divided")
-    line.add_argument("floods", nargs="*", help="their names; all without any")
-    arguments = line.parse_args()
+    arguments = flood_arguments("flood_memory", "Memory after floods.", "--times", TIMES)
     print(HEAD, flush=True)
     for name, seen in all_seen({}, arguments.floods, arguments.times, arguments.part):
         print(seen.row(name), flush=True)

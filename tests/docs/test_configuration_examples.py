@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import examples
 from waymesh_schema.config import ConfigError, parse_conf
 
 pytestmark = pytest.mark.engine_independent
 
-ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(?:conf)?\n(\w+ \{\n.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def examples() -> list[tuple[str, int, str]]:
-    """Page, line and text."""
-    found = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        text = page.read_text(encoding="utf-8")
-        found += [(page.name, text.count("\n", 0, m.start(1)) + 1, m[1]) for m in BLOCK.finditer(text)]
-    return found
-
-
-EXAMPLES = examples()
+EXAMPLES = examples(BLOCK)
 
 
 @pytest.mark.parametrize(("page", "line", "text"), EXAMPLES, ids=[f"{page}:{line}" for page, line, _ in EXAMPLES])

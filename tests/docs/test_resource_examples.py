@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import examples, pages
 from waymesh_operator.errors import ManifestError
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import parse_text
@@ -14,7 +15,6 @@ from waymesh_operator.resources.validation import check
 
 pytestmark = pytest.mark.engine_independent
 
-ROOT = Path(__file__).parents[2]
 MANIFEST = re.compile(r"^```yaml\n((?:(?!```).*\n)*?apiVersion: waymesh.io/(?:(?!```).*\n)*)^```$", re.MULTILINE)
 CONFIGURATION = re.compile(
     r"^```(?:conf)?\n(?:listener|router|policy|vhost|sslProfile|telemetry|exchange) \{\n", re.MULTILINE
@@ -22,23 +22,7 @@ CONFIGURATION = re.compile(
 WITHOUT_RESOURCE = {"audit.md", "console.md", "entities.md", "management.md", "migration.md", "old-settings.md"}
 """Pages about the router's own files."""
 CRDS = load_crds()
-
-
-def pages() -> list[Path]:
-    """README and the pages of docs/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def examples() -> list[tuple[str, int, str]]:
-    """Page, line and text."""
-    found = []
-    for page in pages():
-        text = page.read_text(encoding="utf-8")
-        found += [(page.name, text.count("\n", 0, m.start(1)) + 1, m[1]) for m in MANIFEST.finditer(text)]
-    return found
-
-
-EXAMPLES = examples()
+EXAMPLES = examples(MANIFEST)
 
 
 @pytest.mark.parametrize(("page", "line", "text"), EXAMPLES, ids=[f"{page}:{line}" for page, line, _ in EXAMPLES])
