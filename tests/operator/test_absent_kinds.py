@@ -1,8 +1,9 @@
-"""The operator in a cluster whose definitions are older than itself: it goes on without the kinds that came later."""
+"""The operator goes on without what it cannot list: kinds without a definition, namespaces without rights."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_operator.cluster import operator
 from waymesh_operator.cluster.watches import WATCHED, Auditor, register
-from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import kind_of, list_present
+from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.kube import Kind, kind_of, list_present
 
 pytestmark = pytest.mark.engine_independent
 
@@ -23,7 +25,7 @@ def test_a_kind_that_is_not_there_is_neither_listed_nor_watched_and_the_rest_is(
         lab.kube.unknown_kinds.add("Exchange")
         lab.router(1)
         lab.add("Address", "orders", prefix="orders")
-        auditor = Auditor(lab.world)
+        auditor = Auditor(lab.world, retry_s=0)
         await auditor.fill()
         await lab.settle()
         assert lab.condition("Programmed", "Address", "orders")[0] == "True"
@@ -33,7 +35,7 @@ def test_a_kind_that_is_not_there_is_neither_listed_nor_watched_and_the_rest_is(
         watched = {handler.id for handler in registry._watching.get_all_handlers()}
         assert watched == {kind.plural for kind in WATCHED} - {"exchanges"}
         await auditor.once()
-        assert not auditor.appeared.is_set()
+        assert not auditor.changed.is_set()
 
     run(story)
 
@@ -41,16 +43,16 @@ def test_a_kind_that_is_not_there_is_neither_listed_nor_watched_and_the_rest_is(
 def test_when_it_comes_its_watch_begins_with_all_others() -> None:
     async def story(lab: Lab) -> None:
         lab.kube.unknown_kinds.add("Exchange")
-        auditor = Auditor(lab.world)
+        auditor = Auditor(lab.world, retry_s=0)
         await auditor.fill()
         lab.kube.unknown_kinds.discard("Exchange")
         lab.add("Exchange", "news", address="news")
         lab.kube.watchers.clear()
         await auditor.once()
-        assert auditor.appeared.is_set()
+        assert auditor.changed.is_set()
         lab.later(1000)
         assert auditor.check() is None, "nothing is awaited from a watch that does not exist"
-        again = Auditor(lab.world)
+        again = Auditor(lab.world, retry_s=0)
         await again.fill()
         assert again.kinds == WATCHED
         assert lab.inventory.get("Exchange", NAMESPACE, "news") is not None
@@ -58,20 +60,35 @@ def test_when_it_comes_its_watch_begins_with_all_others() -> None:
     run(story)
 
 
-def refuse(kube: FakeKube, status: int, *kinds: str) -> None:
+def refuse(kube: FakeKube, status: int, *kinds: str, times: int = 1000) -> None:
+    left = [times]
+
     def fail(verb: str, kind: str, name: str) -> None:
-        if verb == "list" and kind in kinds:
+        if verb == "list" and kind in kinds and left[0] > 0:
+            left[0] -= 1
             raise KubeError(status, "no")
 
     kube.fail = fail
 
 
+def refuse_namespaces(kube: FakeKube, *names: str) -> None:
+    listed = kube.list
+
+    async def list_(kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = "") -> list[Any]:
+        if namespace in names:
+            raise KubeError(403, f"{kind.plural} is forbidden in the namespace {namespace}")
+        return await listed(kind, namespace, selector, fields=fields)
+
+    kube.list = list_  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize(("kind", "status", "absent"), [("Exchange", 403, True), ("Exchange", 500, False),
-                                                         ("Broker", 404, False), ("Broker", 403, False)])  # fmt: skip
-def test_only_what_came_later_may_be_missing(kind: str, status: int, absent: bool) -> None:
+                                                         ("Broker", 404, True), ("Broker", 403, False),
+                                                         ("Router", 404, False), ("Secret", 404, False)])  # fmt: skip
+def test_a_kind_may_be_missing_but_not_that_of_routers(kind: str, status: int, absent: bool) -> None:
     async def story(lab: Lab) -> None:
         refuse(lab.kube, status, kind)
-        auditor = Auditor(lab.world)
+        auditor = Auditor(lab.world, retry_s=0)
         if absent:
             await auditor.once()
         else:
@@ -82,16 +99,89 @@ def test_only_what_came_later_may_be_missing(kind: str, status: int, absent: boo
     run(story)
 
 
-def test_a_kind_that_goes_while_it_is_watched_is_an_error() -> None:
+def test_one_refused_list_says_nothing_yet() -> None:
     async def story(lab: Lab) -> None:
-        auditor = Auditor(lab.world)
+        refuse(lab.kube, 404, "Broker", times=1)
+        auditor = Auditor(lab.world, retry_s=0)
         await auditor.fill()
-        refuse(lab.kube, 404, "Exchange")
-        with pytest.raises(KubeError):
-            await auditor.once()
         assert auditor.kinds == WATCHED
 
     run(story)
+
+
+def test_a_kind_that_goes_while_it_is_watched_explains_the_end_of_its_watch() -> None:
+    async def story(lab: Lab) -> None:
+        auditor = Auditor(lab.world, retry_s=0)
+        await auditor.fill()
+        assert not await auditor.explains()
+        refuse(lab.kube, 500, "Exchange")
+        assert not await auditor.explains()
+        refuse(lab.kube, 404, "Exchange")
+        assert await auditor.explains()
+        assert auditor.kinds == WATCHED, "until the watches begin again"
+
+    run(story)
+
+
+def test_a_namespace_without_rights_is_left_out_until_they_come() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        open_again = lab.kube.list
+        refuse_namespaces(lab.kube, "gone")
+        auditor = Auditor(lab.world, ("gone", NAMESPACE), retry_s=0)
+        await auditor.fill()
+        assert (auditor.open_namespaces, auditor.kinds) == ((NAMESPACE,), WATCHED)
+        assert lab.inventory.get("Router", NAMESPACE, "mesh") is not None
+        left_out = lab.world.metrics.left_out.collect()
+        assert [sample.labels["what"] for metric in left_out for sample in metric.samples] == ["gone"]
+        await auditor.once()
+        assert not auditor.changed.is_set()
+        lab.kube.list = open_again  # type: ignore[method-assign]
+        await auditor.once()
+        assert auditor.changed.is_set()
+
+    run(story)
+
+
+def test_rights_that_go_while_a_namespace_is_watched_begin_the_watches_again() -> None:
+    async def story(lab: Lab) -> None:
+        auditor = Auditor(lab.world, ("gone", NAMESPACE), retry_s=0)
+        await auditor.fill()
+        refuse_namespaces(lab.kube, "gone")
+        assert await auditor.explains()
+
+    run(story)
+
+
+def test_with_no_namespace_left_nothing_can_be_done() -> None:
+    async def story(lab: Lab) -> None:
+        refuse_namespaces(lab.kube, "gone", NAMESPACE)
+        auditor = Auditor(lab.world, ("gone", NAMESPACE), retry_s=0)
+        with pytest.raises(KubeError, match=f"namespace {NAMESPACE}"):
+            await auditor.once()
+
+    run(story)
+
+
+def test_kopf_that_does_not_end_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "END_S", 0.02)
+
+    async def story() -> None:
+        over = asyncio.Event()
+
+        async def stubborn() -> None:
+            while not over.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await over.wait()
+
+        task = asyncio.create_task(stubborn())
+        with pytest.raises(WaymeshError, match="kopf has not ended"):
+            await operator._end(task)
+        over.set()
+        await task
+        await operator._end(task)
+
+    asyncio.run(story())
 
 
 def test_commands_list_nothing_of_it() -> None:

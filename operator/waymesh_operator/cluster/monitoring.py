@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,11 +164,20 @@ class Metrics:
             ("namespace", "release", "kind", "severity"),
             registry=self.registry,
         )
+        self.left_out = self._gauge(
+            "left_out", "1 for a kind or namespace that the operator cannot list, and goes on without.", "what"
+        )
         self.leader = self._gauge("leader", "1 while this replica holds the Lease.")
 
     def asked(self, verb: str, kind: str, status: int) -> None:
         """Count a request to the API server."""
         self.requests.labels(verb, kind, str(status)).inc()
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Set the kinds and namespaces that cannot be listed."""
+        self.left_out.clear()
+        for name in names:
+            self.left_out.labels(name).set(1)
 
     def listeners_end(self, namespace: str, router: str, ends: Mapping[tuple[str, str], float]) -> None:
         """Set when certificates and lists of a mesh's listeners expire, by listener and field."""

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import uuid
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from waymesh_operator.cluster.worker.environment import Environment, EventRecord
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.cluster.worker.turns import Threads
-from waymesh_operator.errors import KubeError
+from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import (
     SELECTOR,
     TOKEN_FILE,
@@ -41,6 +42,10 @@ from .watches import HEARTBEAT, Auditor, WatchGuard, register, settings
 log = logging.getLogger(__name__)
 BEAT_S = 20.0
 GUARD_S = 1.0
+FILL_S, LET_OTHERS_S = 60.0, 6.0
+"""How long a leader tries to list the resources before it gives the Lease up, and then leaves it to other replicas."""
+END_S = 20.0
+"""Within how many seconds kopf ends, and then the process."""
 SWITCH_S = 0.0005
 """Thread switch interval. A management request acquires the interpreter lock several times; with Python's default of
 5 ms, it would wait 20 ms and more while watches deliver events."""
@@ -93,18 +98,19 @@ class Operator:
             while not self._stopped.is_set():
                 self._on_signals()
                 log.info("waiting to become leader", extra={"identity": self._options.identity})
-                if await self._unless_stopped(lease.acquire()):
-                    await self._lead(lease)
+                if await self._unless_stopped(lease.acquire()) and not await self._lead(lease):
+                    await self._unless_stopped(asyncio.sleep(LET_OTHERS_S))
         finally:
             await self.server.stop()
 
-    async def _lead(self, lease: Lease) -> None:
+    async def _lead(self, lease: Lease) -> bool:
+        """Act with the Lease, and release it. Returns whether the resources could be listed."""
         log.info("became leader", extra={"identity": self._options.identity})
         self._leads = True
         self._metrics.leader.set(1)
         held = asyncio.create_task(lease.hold(), name="lease")
         try:
-            await self._act(held)
+            return await self._act(held)
         finally:
             self._metrics.leader.set(0)
             self._leads = self._filled = False
@@ -112,9 +118,9 @@ class Operator:
                 held.cancel()
                 await lease.release()
 
-    async def _act(self, held: asyncio.Task[None]) -> None:
-        """Run the leader's tasks. Returns when leadership is lost, on `stop`, when kopf ends, or when a kind that was
-        absent can be watched: then they begin again, with its watch."""
+    async def _act(self, held: asyncio.Task[None]) -> bool:
+        """Run the leader's tasks. Returns when leadership is lost, on `stop`, when kopf ends, or when what can be
+        watched has changed: then they begin again. False: the resources could not be listed."""
         inventory = Inventory()
         with contextlib.ExitStack() as stack:
             world = self._world(inventory, stack)
@@ -122,13 +128,18 @@ class Operator:
             inventory.changed = pool.wake
             auditor = Auditor(world, self._options.namespaces)
             self.health.alive = {"heartbeat": self.beat.check, "watches": auditor.check, "workers": pool.check}
-            if not await self._unless_stopped(auditor.fill(), held):
-                return
+            late = asyncio.create_task(asyncio.sleep(FILL_S))
+            if not await self._unless_stopped(auditor.fill(), held, late):
+                if late.done():
+                    log.error("gives the Lease up: the resources could not be listed for %g s", FILL_S)
+                return False
+            late.cancel()
             self._filled = True
             pool.start()
-            analytics = AnalyticsWatch(world, self._options.namespaces)
+            analytics = AnalyticsWatch(world, auditor.open_namespaces)
             references = world.references.run(self._kube, inventory, world.pace.look_up_s)
-            tasks = [asyncio.create_task(work) for work in (auditor.run(), analytics.run(), references, self._beat())]
+            works = (auditor.run(), analytics.run(), references, self._beat(auditor))
+            tasks = [asyncio.create_task(work) for work in works]
             try:
                 await self._watch(auditor, pool, held)
             finally:
@@ -137,6 +148,7 @@ class Operator:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 self.health.alive = {}
                 self.beat.forget()
+            return True
 
     def _world(self, inventory: Inventory, stack: contextlib.ExitStack) -> Environment:
         keys = KeyFolder()
@@ -166,36 +178,36 @@ class Operator:
 
         registry, stop = kopf.OperatorRegistry(), asyncio.Event()
         register(registry, sink, lambda: login(self._cluster), auditor.kinds)
+        namespaces = auditor.open_namespaces
         running = asyncio.create_task(
             kopf.operator(
                 registry=registry,
                 settings=settings(),
                 standalone=True,
-                clusterwide=not self._options.namespaces,
-                namespaces=self._options.namespaces,
+                clusterwide=not namespaces,
+                namespaces=namespaces,
                 stop_flag=stop,
             ),
             name="kopf",
         )
         stopped = asyncio.create_task(self._stopped.wait())
-        watches = len(auditor.kinds) * max(1, len(self._options.namespaces))
-        guard = asyncio.create_task(self._guard(watches))
-        appeared = asyncio.create_task(auditor.appeared.wait())
+        guard = asyncio.create_task(self._guard(len(auditor.kinds) * max(1, len(namespaces))))
+        changed = asyncio.create_task(auditor.changed.wait())
         try:
-            await asyncio.wait({running, held, stopped, guard, appeared}, return_when=asyncio.FIRST_COMPLETED)
-            if appeared.done():
-                log.info("begins again: %s can be watched now", ", ".join(sorted(auditor.absent)))
-            if guard.done():
-                guard.result()
-            if running.done():
-                running.result()  # kopf raises when a watch fails permanently; otherwise it received a signal
-                self.stop()
+            await asyncio.wait({running, held, stopped, guard, changed}, return_when=asyncio.FIRST_COMPLETED)
+            error = _error(running) or _error(guard)  # kopf raises when a watch fails for good
+            if error is not None and not await auditor.explains():
+                raise error
+            if auditor.changed.is_set():
+                log.warning("begins again, as what it can watch has changed")
+            elif running.done():
+                self.stop()  # kopf received a signal
         finally:
-            for task in (stopped, guard, appeared):
+            for task in (stopped, guard, changed):
                 task.cancel()
             await pool.stop()
             stop.set()
-            await asyncio.wait({running})
+            await _end(running)
 
     async def _guard(self, expected: int) -> None:
         """Raise WaymeshError when watches end or never begin."""
@@ -206,9 +218,9 @@ class Operator:
             guard.check([task.get_name() for task in asyncio.all_tasks() if not task.done()], clock())
             await asyncio.sleep(GUARD_S)
 
-    async def _beat(self) -> None:
-        """Write the heartbeat regularly."""
-        namespaces = self._options.namespaces
+    async def _beat(self, auditor: Auditor) -> None:
+        """Write the heartbeat regularly, where a watch sees it."""
+        namespaces = auditor.open_namespaces
         home = self._options.lease_namespace or self._cluster.namespace
         metadata = {
             "name": HEARTBEAT,
@@ -248,6 +260,20 @@ class Operator:
             stopped.cancel()
 
 
+def _error(task: asyncio.Task[Any]) -> BaseException | None:
+    """The exception with which a task has ended. kopf cancels all tasks that began after it: this says nothing."""
+    return task.exception() if task.done() and not task.cancelled() else None
+
+
+async def _end(kopf_operator: asyncio.Task[None]) -> None:
+    """Wait for kopf, which was told to stop. Raises WaymeshError if it does not: then the process must end."""
+    await asyncio.wait({kopf_operator}, timeout=END_S)
+    kopf_operator.cancel()
+    await asyncio.wait({kopf_operator}, timeout=END_S / 4)
+    if not kopf_operator.done():
+        raise WaymeshError(f"kopf has not ended {END_S:g} s after it was told to")
+
+
 def login(cluster: Cluster) -> kopf.ConnectionInfo:
     """Give kopf our API server credentials. Inside a cluster, the token is read again each time, because it rotates."""
     configuration = cluster.configuration
@@ -284,4 +310,12 @@ async def _run(options: Options, context: str | None) -> None:
     try:
         await Operator(options, cluster, kube, metrics).run()
     finally:
+        _end_process_in(END_S)
         await kube.close()
+
+
+def _end_process_in(seconds: float) -> None:
+    """End this process even if a task does not end when it is cancelled, for which asyncio would wait for ever."""
+    timer = threading.Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()

@@ -35,6 +35,7 @@ BOOKMARKS_S = 70.0
 """A watch without a change or bookmark for this time is restarted (the API server sends a bookmark each minute)."""
 
 
+ROUTER = RESOURCES[0]
 WATCHED = (*RESOURCES, *OWNED)
 """All kinds that the operator watches."""
 
@@ -114,14 +115,20 @@ PATIENCE_S = 60.0
 
 @dataclass(slots=True)
 class Auditor:
-    """Audits of all kinds that are watched, in all namespaces (`namespaces` empty) or in some."""
+    """Audits of all kinds that are watched, in all namespaces (`namespaces` empty) or in some.
+
+    What cannot be listed is left out: a kind without a definition in the cluster, a namespace in which the operator
+    has no rights, as after it was deleted. Both are found before the watches begin, and by each audit.
+    """
 
     world: Environment
     namespaces: Sequence[str] = ()
-    # Names of the kinds that are not watched, because the cluster lacks their definition or the operator the right.
+    retry_s: float = RETRY_S
+    # Names of the kinds, and the namespaces, that are left out.
     absent: set[str] = field(default_factory=set)
-    # Set when one of them can be watched.
-    appeared: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: set[str] = field(default_factory=set)
+    # Set when something is to be left out from now on, or can be watched again.
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     _awaited: dict[Key, tuple[int, float]] = field(default_factory=dict)
     _filled: bool = False
 
@@ -132,9 +139,10 @@ class Auditor:
                 await self.once()
             except KubeError as error:
                 log.warning("cannot list the resources yet: %s", error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self.retry_s)
             else:
                 self._filled = True
+                self.world.metrics.leave_out(self.absent | self.closed)
                 return
 
     async def run(self) -> None:
@@ -151,21 +159,29 @@ class Auditor:
         """The kinds to watch, after `fill`."""
         return tuple(kind for kind in WATCHED if kind.kind not in self.absent)
 
+    @property
+    def open_namespaces(self) -> tuple[str, ...]:
+        """The namespaces to watch, after `fill`; empty: all."""
+        return tuple(name for name in self.namespaces if name not in self.closed)
+
     async def once(self) -> None:
         """List all kinds one after the other and compare. Raises KubeError."""
         for kind in WATCHED:
-            if kind.kind in self.absent:
-                await self._look_for(kind)
-                continue
             for namespace in self.namespaces or (None,):
-                try:
-                    await self._audit(kind, namespace)
-                except KubeError as error:
-                    if self._filled or not may_be_absent(kind, error):
-                        raise
-                    log.warning("goes on without %s: %s", kind.plural, error)
-                    self.absent.add(kind.kind)
-                    break
+                if self.changed.is_set():
+                    return  # the watches begin again, with lists of their own
+                if kind.kind in self.absent or namespace in self.closed:
+                    await self._look_for(kind, namespace)
+                else:
+                    await self._audit_or_leave_out(kind, namespace)
+
+    async def explains(self) -> bool:
+        """Whether something that was watched cannot be listed any more, so that its watch has ended."""
+        try:
+            await self.once()
+        except KubeError as error:
+            log.warning("audit failed: %s", error)
+        return self.changed.is_set()
 
     def delivered(self, body: Mapping[str, Any]) -> None:
         """Note that a watch delivered this."""
@@ -183,16 +199,41 @@ class Auditor:
                 )
         return None
 
-    async def _look_for(self, kind: Kind) -> None:
-        """Set `appeared` if a kind that was absent can be listed now."""
+    async def _look_for(self, kind: Kind, namespace: str | None) -> None:
+        """Set `changed` if what is left out can be listed now."""
+        if not self._filled or (kind.kind not in self.absent and kind != ROUTER):
+            return
         try:
-            for namespace in self.namespaces or (None,):
-                await self.world.kube.list(kind, namespace)
+            await self.world.kube.list(kind, namespace)
         except KubeError as error:
-            if not may_be_absent(kind, error):
+            if not _left_out(kind, namespace, error):
                 raise
         else:
-            self.appeared.set()
+            self.changed.set()
+
+    async def _audit_or_leave_out(self, kind: Kind, namespace: str | None) -> None:
+        """Audit, or leave the kind or the namespace out if the API server refuses the list twice."""
+        try:
+            await self._audit(kind, namespace)
+        except KubeError as error:
+            if not _left_out(kind, namespace, error):
+                raise
+            if self._filled:
+                log.warning("cannot be watched any more: %s", error)
+                self.changed.set()
+                return
+            await asyncio.sleep(self.retry_s)
+            await self._leave_out(kind, namespace)
+
+    async def _leave_out(self, kind: Kind, namespace: str | None) -> None:
+        try:
+            await self._audit(kind, namespace)
+        except KubeError as error:
+            missing = _left_out(kind, namespace, error)
+            if not missing or self.closed | {missing} >= set(self.namespaces or ("all",)):
+                raise
+            log.warning("goes on without %s: %s", missing, error)
+            (self.absent if missing == kind.kind else self.closed).add(missing)
 
     async def _audit(self, kind: Kind, namespace: str | None) -> None:
         began = self.world.clock()
@@ -211,3 +252,13 @@ class Auditor:
         if news or lost:
             log.info("audit of %s: watches missed %d changes and %d deletions", kind.plural, len(news), lost)
             self.world.metrics.missed.labels(kind.kind).inc(len(news) + lost)
+
+
+def _left_out(kind: Kind, namespace: str | None, error: KubeError) -> str:
+    """What is left out after this error of a list: the kind, the namespace, or nothing (empty).
+
+    Without Routers there is nothing to do: their definition is never left out.
+    """
+    if may_be_absent(kind, error) or (error.status == 404 and kind in RESOURCES and kind != ROUTER):
+        return kind.kind
+    return namespace if namespace and error.status == 403 else ""
