@@ -69,6 +69,7 @@ RESOURCES = tuple(
     )
 )
 """The resources that users write."""
+ROUTER = RESOURCES[0]
 LATER = frozenset({"Exchange"})
 """Those that the first definitions did not have: the operator goes on in a cluster without them."""
 SECRET = Kind("Secret", "", "v1", "secrets")

@@ -69,10 +69,11 @@ def let_in(space: Namespace) -> None:
 class OwnOperator:
     """A replica with kopf and all, in a thread of its own."""
 
-    def __init__(self, space: Namespace, image: str, pace: Pace = QUICK) -> None:
+    def __init__(self, space: Namespace, image: str, pace: Pace = QUICK, home: str = "") -> None:
+        """`home`: the namespace of its Lease, if it is not that of the meshes."""
         self._space = space
         self._options = Options(
-            own_settings(image), (space.name,), space.name, http_port=0, http_host="127.0.0.1", pace=pace
+            own_settings(image), (space.name,), home or space.name, http_port=0, http_host="127.0.0.1", pace=pace
         )
         self.metrics = Metrics()
         self.loop = asyncio.new_event_loop()
@@ -141,10 +142,10 @@ class OwnOperator:
 
 
 @contextmanager
-def own_operator(space: Namespace, image: str, pace: Pace = QUICK) -> Iterator[OwnOperator]:
+def own_operator(space: Namespace, image: str, pace: Pace = QUICK, home: str = "") -> Iterator[OwnOperator]:
     """An operator for as long as the context lasts."""
     let_in(space)
-    operator = OwnOperator(space, image, pace).start()
+    operator = OwnOperator(space, image, pace, home).start()
     try:
         yield operator
     finally:

@@ -13,6 +13,7 @@ from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.own_operator import Bomb, OwnOperator, let_in, life, own_operator
 from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
+from waymesh_operator.cluster.worker import ownership
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -100,6 +101,28 @@ def test_second_replica_takes_over(namespace: Namespace, router_image: str) -> N
             wait_until(second.leads, 180, "the second leads")
             mesh.scale(2)
             mesh.converged(2)
+
+
+def test_operator_of_another_namespace_leaves_a_mesh_alone_until_the_first_has_ended(
+    namespace: Namespace, router_image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "STALE_S", 5.0)
+    mesh = Mesh(namespace)
+    with own_operator(namespace, router_image) as first:
+        mesh.apply(1).converged(1)
+        before = mesh.lives()
+        assert status_of(namespace, "Router", "mesh")["operator"] == namespace.name
+        with own_operator(namespace, router_image, home="default") as second:
+            text = f"operators of other namespaces look after all Routers: {namespace.name}"
+            wait_until(lambda: text in second.probe("/readyz")[1], 120, "the second says so")
+            assert [event for event in namespace.events("mesh") if event["reason"] == "OtherOperator"]
+            assert second.leads()
+            first.stop()
+            wait_until(lambda: status_of(namespace, "Router", "mesh")["operator"] == "default", 120, "it takes over")
+            wait_until(lambda: second.probe("/readyz")[0] == 200, 120, "the second is ready")
+            mesh.scale(2)
+            mesh.converged(2)
+            assert mesh.lives()["mesh-0"] == before["mesh-0"]
 
 
 def test_dead_watch_does_not_go_unnoticed(namespace: Namespace, router_image: str) -> None:

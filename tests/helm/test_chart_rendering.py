@@ -93,6 +93,12 @@ def test_chosen_namespaces_need_none() -> None:
     assert [word for word in arguments if word.startswith("--namespace")] == ["--namespace=a", "--namespace=b"]
 
 
+def test_a_release_without_an_operator_is_a_mesh_alone() -> None:
+    settings = ("operator.enabled=false", "mesh.enabled=true", "metrics.service=true", "metrics.rules.enabled=true")
+    found = rendered("--set", ",".join(settings))
+    assert sorted(kinds(found)) == ["PrometheusRule", "Router"]
+
+
 def test_helm_makes_the_definitions_and_they_stay_when_the_chart_goes() -> None:
     """Helm makes what is in crds/ before all else, and never removes it."""
     assert len(kinds(rendered("--include-crds"))["CustomResourceDefinition"]) == 8

@@ -30,6 +30,8 @@ class OperatorSettings:
     operator_labels: Mapping[str, str] = field(default_factory=lambda: {"app.kubernetes.io/name": "waymesh-operator"})
     # Namespace of the operator's pods; if empty, no pod may reach the management port.
     operator_namespace: str = ""
+    # Namespace of the operator's Lease, by which Routers name it; if empty, Routers of other operators count as ours.
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ class Metrics:
         self.left_out = self._gauge(
             "left_out", "1 for a kind or namespace that the operator cannot list, and goes on without.", "what"
         )
+        self.left_to_others = self._gauge("left_to_others", "1 for a Router that another operator looks after.", *MESH)
         self.leader = self._gauge("leader", "1 while this replica holds the Lease.")
 
     def asked(self, verb: str, kind: str, status: int) -> None:
@@ -202,7 +203,7 @@ class Metrics:
     def forget(self, namespace: str, router: str) -> None:
         """Remove the series of a deleted mesh."""
         self.listeners_end(namespace, router, {})
-        for gauge in (self.drift, self.converged, self.routers, self.expiring):
+        for gauge in (self.drift, self.converged, self.routers, self.expiring, self.left_to_others):
             gauge.remove(namespace, router)
         self.repairs.remove(namespace, router)
         for result in ("done", "busy", "error"):

@@ -82,6 +82,8 @@ class Operator:
         self._stopped = asyncio.Event()
         self._filled = False
         self._leads = False
+        self._home = options.lease_namespace or cluster.namespace
+        self._world: Environment | None = None
         self.beat = Heartbeat()
         self.health = Health(ready={"resources": self._readiness})
         self.server = HealthServer(self.health, metrics)
@@ -93,7 +95,7 @@ class Operator:
     async def run(self) -> None:
         """Become leader, act while leader, and repeat until stopped."""
         await self.server.start(self._options.http_port, self._options.http_host)
-        lease = Lease(self._kube, self._options.lease_namespace or self._cluster.namespace, self._options.identity)
+        lease = Lease(self._kube, self._home, self._options.identity)
         try:
             while not self._stopped.is_set():
                 self._on_signals()
@@ -123,7 +125,7 @@ class Operator:
         watched has changed: then they begin again. False: the resources could not be listed."""
         inventory = Inventory()
         with contextlib.ExitStack() as stack:
-            world = self._world(inventory, stack)
+            world = self._world = self._environment(inventory, stack)
             pool = Pool(world)
             inventory.changed = pool.wake
             auditor = Auditor(world, self._options.namespaces)
@@ -150,7 +152,7 @@ class Operator:
                 self.beat.forget()
             return True
 
-    def _world(self, inventory: Inventory, stack: contextlib.ExitStack) -> Environment:
+    def _environment(self, inventory: Inventory, stack: contextlib.ExitStack) -> Environment:
         keys = KeyFolder()
         stack.callback(keys.close)
         threads = stack.enter_context(Threads.running())
@@ -158,7 +160,7 @@ class Operator:
             self._kube,
             inventory,
             EventRecorder(self._kube, lambda: datetime.now(UTC)),
-            replace(self._options.settings, operator_namespace=self._cluster.namespace),
+            replace(self._options.settings, operator_namespace=self._cluster.namespace, home=self._home),
             threads,
             keys,
             self._metrics,
@@ -221,10 +223,9 @@ class Operator:
     async def _beat(self, auditor: Auditor) -> None:
         """Write the heartbeat regularly, where a watch sees it."""
         namespaces = auditor.open_namespaces
-        home = self._options.lease_namespace or self._cluster.namespace
         metadata = {
             "name": HEARTBEAT,
-            "namespace": home if not namespaces or home in namespaces else namespaces[0],
+            "namespace": self._home if not namespaces or self._home in namespaces else namespaces[0],
             "labels": {SELECTOR: "", "app.kubernetes.io/managed-by": "waymesh-operator"},
         }
         while True:
@@ -239,7 +240,14 @@ class Operator:
             await asyncio.sleep(BEAT_S)
 
     def _readiness(self) -> str | None:
-        return None if self._filled or not self._leads else "resources not listed yet"
+        if not self._leads:
+            return None
+        if not self._filled or self._world is None:
+            return "resources not listed yet"
+        left = self._world.others.left
+        if left and all(mesh in left for mesh in self._world.inventory.meshes()):
+            return f"operators of other namespaces look after all Routers: {', '.join(sorted(set(left.values())))}"
+        return None
 
     def _on_signals(self) -> None:
         """Shut down cleanly on SIGTERM and SIGINT."""

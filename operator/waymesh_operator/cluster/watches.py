@@ -21,7 +21,7 @@ from typing import Any
 import kopf
 
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, Kind, may_be_absent
+from waymesh_operator.kube import OWNED, RESOURCES, ROUTER, SELECTOR, Kind, may_be_absent
 
 from .worker.environment import Environment
 from .worker.inventory import Key, key_of, version_of
@@ -35,7 +35,6 @@ BOOKMARKS_S = 70.0
 """A watch without a change or bookmark for this time is restarted (the API server sends a bookmark each minute)."""
 
 
-ROUTER = RESOURCES[0]
 WATCHED = (*RESOURCES, *OWNED)
 """All kinds that the operator watches."""
 

@@ -59,6 +59,8 @@ def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any])
         "routers": [_row(name, seen) for name in _names(seen)],
         "conditions": rendered(conditions, before, router.generation, seen.now),
     }
+    if operator := before.get("operator"):
+        status["operator"] = operator
     rows = merged_rows(expiry_rows(router, seen), exposure_rows(router, seen))
     return status | ({"tls": _tls(router, seen)} if seen.tls else {}) | ({"listeners": rows} if rows else {})
 

@@ -22,6 +22,7 @@ from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys,
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .inventory import Inventory, References
+from .ownership import OtherOperators
 from .turns import Threads, Turns
 
 log = logging.getLogger(__name__)
@@ -229,6 +230,10 @@ class Environment:
     service_accounts: ServiceAccounts = field(default_factory=ServiceAccounts)
     served: ServedApis = field(default_factory=ServedApis)
     turns: Turns = field(default_factory=Turns)
+    others: OtherOperators = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "others", OtherOperators(self.kube, self.clock))
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
         """Run a computation in a thread."""

@@ -20,7 +20,7 @@ from waymesh_operator.cluster.exposure import exposed_addresses
 from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION
 from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, SELECTOR
+from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, ROUTER, SELECTOR
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
@@ -34,6 +34,7 @@ from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
 from .live_mesh import Routers, secret_data
 from .observation import Routes, UserSecrets, mesh_tls, read_claims, troubles
+from .ownership import operator_of
 from .reconcile_pass import Observation, ReconcilePass, growth, holds, planned, repairs
 from .status_writer import Statuses
 
@@ -72,7 +73,11 @@ class MeshWorker:
         objects = dict(self._world.inventory.of(self.mesh))
         if not objects:
             self._world.references.note(self.mesh, {})
+            self._world.others.left.pop(self.mesh, None)
             return None
+        if not await self._is_ours(objects):
+            await self._routers.close()
+            return "done"
         resources = self._parser.resources(self.mesh, objects)
         if not resources.router.uid:
             await self._routers.close()
@@ -95,6 +100,30 @@ class MeshWorker:
         objects = dict(self._world.inventory.of(self.mesh))
         resources = self._parser.resources(self.mesh, objects)
         return (await self._observe_and_plan(resources, objects)).actions if resources.router.uid else ()
+
+    async def _is_ours(self, objects: dict[Key, Object]) -> bool:
+        """Whether this operator looks after the Router. Claims it in its status if no other operator does."""
+        namespace, name = place = self.mesh.namespace, self.mesh.name
+        home, others = self._world.settings.home, self._world.others
+        key = ("Router", namespace, name)
+        body = objects.get(key)
+        owner = operator_of(body) if home and body else home
+        if body is not None and owner not in ("", home) and not await others.is_gone(owner):
+            others.left[self.mesh] = owner
+            self._world.metrics.left_to_others.labels(*place).set(1)
+            text = f"the operator of namespace {owner} looks after this Router; that of {home} leaves it alone"
+            await self._world.recorder.record(body, WARNING, "OtherOperator", text)
+            return False
+        others.left.pop(self.mesh, None)
+        self._world.metrics.left_to_others.labels(*place).set(0)
+        if body is not None and owner != home:
+            status = {**(body.get("status") or {}), "operator": home}
+            objects[key] = await self._world.kube.patch_status(ROUTER, namespace, name, status)
+            self._store_response(None, objects[key])
+            if owner:
+                text = f"the operator of namespace {home} looks after this Router now: that of {owner} has ended"
+                await self._world.recorder.record(body, NORMAL, "OperatorChanged", text)
+        return True
 
     async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
         body = objects["Router", self.mesh.namespace, self.mesh.name]
