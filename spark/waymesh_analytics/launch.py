@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .report.report import Report
 
 
-def run(options: Options, log: Log = lambda text: None) -> Report:
-    """Analyze. Raises AnalyticsError, StoreBusy; ModuleNotFoundError for a missing package."""
+def run(options: Options, log: Log = lambda text: None, opened: Callable[[], object] = lambda: None) -> Report:
+    """Analyze. `opened` is called when Spark has started. Raises AnalyticsError, StoreBusy; ModuleNotFoundError for a
+    missing package."""
     started = time.monotonic()
     log(f"starting Spark on {options.master}")  # first: the next steps take seconds
     from .spark.failures import translate_errors
@@ -26,6 +27,7 @@ def run(options: Options, log: Log = lambda text: None) -> Report:
     with ThreadPoolExecutor(1) as background:
         loading = background.submit(_load)
         spark = _open(options)
+    opened()
     try:
         log(f"Spark {spark.version} started after {time.monotonic() - started:.1f} s")
         with translate_errors():

@@ -105,6 +105,23 @@ def test_what_can_not_be_done_is_said(capsys: pytest.CaptureFixture[str], monkey
     assert said == ["waymesh analyze: no such folder: none", "waymesh analyze: --conf spark.ui: expected NAME=VALUE"]
 
 
+INTERRUPTED = """
+import os, signal
+from waymesh_analytics.cli.interrupt import ends_on_interrupt
+with ends_on_interrupt("interrupted") as spark_started:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as Spark does
+    spark_started()
+    os.kill(os.getpid(), signal.SIGINT)
+    print("goes on")
+"""
+
+
+def test_ctrl_c_ends_with_one_line_also_when_spark_has_started() -> None:
+    words = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 def test_a_missing_package_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*arguments: object) -> None:
         raise ModuleNotFoundError("No module named 'matplotlib'")

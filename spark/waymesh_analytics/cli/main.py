@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +14,10 @@ from waymesh_analytics.hours import parse_time
 from waymesh_analytics.options import Options, Retention, s3a_settings
 from waymesh_schema.findings import FoundKind, findings_message
 
+from .interrupt import ends_on_interrupt
+
 MOST_HOURS = 100_000
+INTERRUPTED = "waymesh analyze: interrupted; {}/store has what was finished, and the next run continues"
 INSTALL = (
     "waymesh analyze needs PySpark, matplotlib and Jinja: run `make analytics` in a checkout, or "
     "pip install 'waymesh[analytics]'"
@@ -62,13 +65,18 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
+    with ends_on_interrupt(INTERRUPTED.format(options.out)) as spark_started:
+        return _run(options, spark_started)
+
+
+def _run(options: argparse.Namespace, spark_started: Callable[[], object]) -> int:
     try:
         server = s3a_settings(options.endpoint) if options.endpoint else {}
         conf = server | dict(setting(text) for text in options.conf)
         begin, end = limits(options, datetime.now(UTC))
         retention = Retention(options.keep_raw, options.keep_curated, options.keep_rollups)
         job = Options(options.path, options.out, begin, end, options.master, options.streaming, retention, conf)
-        report = launch.run(job, _discard if options.quiet else _print)
+        report = launch.run(job, _discard if options.quiet else _print, spark_started)
         if options.findings_file is not None:
             found = [FoundKind(each.kind, len(each.cases), each.text) for each in report.findings]
             _write(options.findings_file, findings_message(found))

@@ -10,6 +10,7 @@ from typing import Any
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.options import s3a_settings
 
+from .interrupt import ends_on_interrupt
 from .main import INSTALL, setting
 
 FORMATS = ("table", "csv", "json", "parquet")
@@ -53,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         server = s3a_settings(options.endpoint) if options.endpoint else {}
         conf = server | dict(setting(text) for text in options.conf)
-        result = run_query(Query(options.sql, options.report, options.as_of, options.master, conf))
+        query = Query(options.sql, options.report, options.as_of, options.master, conf)
+        with ends_on_interrupt("waymesh query: interrupted") as spark_started:
+            result = run_query(query, spark_started)
         _write(result, form, options.out)
     except (AnalyticsError, OSError) as error:
         print(f"waymesh query: {error}", file=sys.stderr)

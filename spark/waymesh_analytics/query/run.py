@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,8 +50,9 @@ class Query:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def run_query(query: Query) -> pa.Table:
-    """Return the result of a query, run in a new Spark session; it must fit in memory. Raises AnalyticsError."""
+def run_query(query: Query, opened: Callable[[], object] = lambda: None) -> pa.Table:
+    """Return the result of a query, run in a new Spark session; it must fit in memory. `opened` is called when Spark
+    has started. Raises AnalyticsError."""
     root = f"{query.folder.rstrip('/')}/{STORE}"
     if "://" not in root:
         if not Path(root).is_dir():
@@ -59,6 +60,7 @@ def run_query(query: Query) -> pa.Table:
     elif root.startswith(S3A) and "spark.jars" not in query.conf:
         require_s3a_jars()
     spark = open_session(query.master, query.conf, java_options(f"{root}/curated", create_archive=False))
+    opened()
     try:
         return answer(spark, query)
     finally:
