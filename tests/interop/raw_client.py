@@ -70,10 +70,10 @@ class RawClient:
         tls: ssl.SSLContext | None = None,
         host: str = "127.0.0.1",
         source: str = "",
-        over: WebSocket | None = None,
+        over: WebSocket | socket.socket | None = None,
     ) -> None:
-        """`source`: the address that the client has, if not the usual one; `over`: an open WebSocket, in place of a
-        connection of its own."""
+        """`source`: the address that the client has, if not the usual one; `over`: an open WebSocket or accepted
+        connection, in place of a connection of its own."""
         self._socket: socket.socket | WebSocket = over or socket.create_connection(
             (host, port), DEADLINE_S, (source, 0) if source else None
         )
@@ -262,3 +262,18 @@ class RawClient:
         while (answer := self.expect(Attach)).name != attach.name:
             pass
         return handle, answer
+
+
+def accepted(acceptor: socket.socket, **fields: Any) -> RawClient:
+    """The next connection of a router's connector, opened as a container without log-in."""
+    peer = RawClient(0, over=acceptor.accept()[0])
+    assert peer.read(8) == SASL
+    peer.send(SASL)
+    peer.put(SaslMechanisms(sasl_server_mechanisms=["ANONYMOUS"]))
+    peer.expect(SaslInit)
+    peer.put(SaslOutcome(code=0))
+    assert peer.read(8) == AMQP
+    peer.send(AMQP)
+    peer.put(Open(**{"container_id": "raw", **fields}))
+    peer.expect(Open)
+    return peer

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.raw_client import AMQP, SASL, WINDOW, RawClient
+from tests.interop.raw_client import WINDOW, RawClient, accepted
 from tests.kit.fixtures import StartMesh, StartRouter
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
@@ -25,10 +25,6 @@ from waymesh_amqp.performatives import (
     Detach,
     End,
     Flow,
-    Open,
-    SaslInit,
-    SaslMechanisms,
-    SaslOutcome,
     Terminus,
     Transfer,
 )
@@ -54,17 +50,7 @@ class SlowBroker:
 
     def accept(self) -> None:
         """The next connection of the router, opened."""
-        connection = self._acceptor.accept()[0]
-        self._peer = RawClient(0, over=connection)  # type: ignore[arg-type]
-        assert self._peer.read(8) == SASL
-        self._peer.send(SASL)
-        self._peer.put(SaslMechanisms(sasl_server_mechanisms=["ANONYMOUS"]))
-        self._peer.expect(SaslInit)
-        self._peer.put(SaslOutcome(code=0))
-        assert self._peer.read(8) == AMQP
-        self._peer.send(AMQP)
-        self._peer.put(Open(container_id="slow", channel_max=CHANNEL_MAX))
-        self._peer.expect(Open)
+        self._peer = accepted(self._acceptor, container_id="slow", channel_max=CHANNEL_MAX)
         self._attaches.clear()
         self._sent.clear()
         self.links.clear()

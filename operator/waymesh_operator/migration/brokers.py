@@ -10,10 +10,11 @@ from waymesh_schema.password import ENV, FILE, password_form
 
 from .names import resource_name
 from .notes import Translation
+from .profiles import tls_fields
 from .source import Entity, Source
 
 _KNOWN = ("host", "port", "role", "sslProfile", "saslMechanisms", "saslUsername", "saslPassword", "openHostname",
-          "openContainerId", "durableNames", "verifyHostname", "failoverUrls", "cost")  # fmt: skip
+          "openContainerId", "durableNames", "verifyHostname", "failoverUrls", "cost", "policyVhost")  # fmt: skip
 CONTAINER_NAMES = (
     "keeps the names of durable subscriptions, but another user with the same container-id gets those of a user; to "
     "set it to user, see docs/migration.md"
@@ -34,6 +35,8 @@ def broker_of(
     spec["durableNames"] = entity.text("durableNames") or "container"  # durable subscriptions keep their names
     if spec["durableNames"] == "container":
         found.note(entity, f"durableNames: container {CONTAINER_NAMES}")
+    if entity.text("policyVhost"):
+        spec["policyVhost"] = entity.text("policyVhost")
     profile = source.profile(entity.text("sslProfile"))
     if entity.text("sslProfile"):
         spec["tls"] = _tls(found, entity, profile)
@@ -65,7 +68,7 @@ def _tls(found: Translation, entity: Entity, profile: Entity | None) -> dict[str
             tls["caSecretRef"] = {"name": secret}
     if not entity.flag("verifyHostname", True):
         tls["verifyHostname"] = False
-    return tls
+    return tls | tls_fields(profile)
 
 
 def _auth(

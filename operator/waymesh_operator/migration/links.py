@@ -9,6 +9,7 @@ from .brokers import endpoints
 from .names import resource_name
 from .networks import position, targets
 from .notes import Translation
+from .profiles import tls_fields
 from .source import Entity, Source
 
 _KNOWN = ("host", "port", "role", "cost", "sslProfile", "verifyHostname", "saslMechanisms", "failoverUrls")
@@ -41,6 +42,8 @@ def _tls(found: Translation, entity: Entity, source: Source) -> dict[str, Any]:
     files = ", ".join(filter(None, (profile.text(name) for name in ("caCertFile", "certFile", "privateKeyFile"))))
     others = ", ".join(filter(None, (profile.text(name) for name in ("caCert", "credentials"))))
     made_of = f": the files {files}" if files else f": from the Secrets {others}" if others else ""
+    for name in tls_fields(profile):
+        found.lose(profile, f"{name}: a RouterLink accepts all ciphers of TLSv1.2 and TLSv1.3")
     found.note(entity, f"create the Secret {secret} with ca.crt, tls.crt and tls.key{made_of}")
     spec: dict[str, Any] = {"tls": {"secretRef": {"name": secret}}}
     if not entity.flag("verifyHostname", True):

@@ -11,7 +11,9 @@ from waymesh_operator.resources.listener import LIMITS
 from .dependents import numbers
 from .names import resource_name
 from .notes import Translation
+from .profiles import tls_fields, uid_format
 from .source import Entity, Source
+from .tokens import profile_name
 
 FIRST_PORT, HIGHER = 1024, 10_000
 """The lowest port of a listener, and the number added to a lower one, or one of `PORTS_OF_PODS`."""
@@ -22,7 +24,9 @@ _KNOWN = (
     "host", "port", "role", "sslProfile", "saslMechanisms", "authenticatePeer", "requireSsl", "requireEncryption",
     "routeAddress", "openCapabilities", "connectionRate", "expose", "http", "failoverUrls", "multiTenant",
     "policyVhost", "aliasSpaces", "management", "durableNames", "strictEdges", "peerNames", "stripAnnotations",
+    "tokenProfile",
 )  # fmt: skip
+_BEARER = ("OAUTHBEARER", "XOAUTH2")
 _LOOPBACK = re.compile(r"localhost|127\..*|::1")
 _ALL_ADDRESSES = ("", "0.0.0.0", "::")
 _HARMLESS = {"routeAddress", "openCapabilities", "durableNames", "linkCapacity", "maxFrameSize", "idleTimeoutSeconds"}
@@ -68,7 +72,7 @@ def _item(found: Translation, entity: Entity, profile: Entity | None) -> dict[st
     item: dict[str, Any] = {} if role == "normal" else {"role": role}
     if role == "route-container":
         found.note(entity, "role route-container: give the AutoLinks of its brokers a containerId")
-    item |= _security(found, entity, profile, role) | _tenancy(found, entity, role) | _settings(found, entity, role)
+    item |= _security(found, entity, profile, role) | _tenancy(entity, role) | _settings(found, entity, role)
     return item | _expose(found, entity, item)
 
 
@@ -133,6 +137,8 @@ def _auth(entity: Entity, role: str) -> str:
         return "none"
     if role == "edge" and entity.text("sslProfile") and (not mechanisms or "EXTERNAL" in mechanisms):
         return "mtls"
+    if entity.text("tokenProfile") and mechanisms and not set(mechanisms) - set(_BEARER):
+        return "token"
     return "plain" if entity.text("sslProfile") and "PLAIN" in mechanisms else "scram"
 
 
@@ -148,12 +154,17 @@ def _security(found: Translation, entity: Entity, profile: Entity | None, role: 
     fields: dict[str, Any] = {}
     if entity.text("sslProfile"):
         fields["tls"] = True
+        fields |= {f"tls{name.capitalize()}": value for name, value in tls_fields(profile).items()}
         found.note(entity, "sslProfile: clients get the mesh's certificate; see spec.tls of the Router")
     elif entity.flag("requireEncryption"):
         found.lose(entity, "requireEncryption: has no counterpart without an sslProfile")
     auth = _auth(entity, role)
     if auth != "none":
         fields["auth"] = auth
+        if entity.text("tokenProfile"):
+            fields["tokenProfile"] = profile_name(entity)
+    if auth == "mtls":
+        fields |= uid_format(profile)
     if auth == "mtls" and profile is not None and (secret := _authorities(profile)):
         fields["clientAuthorities"] = {"secretRef": {"name": secret}}
         if profile.text("caCertFile"):
@@ -173,15 +184,13 @@ def _security(found: Translation, entity: Entity, profile: Entity | None, role: 
     return fields
 
 
-def _tenancy(found: Translation, entity: Entity, role: str) -> dict[str, Any]:
+def _tenancy(entity: Entity, role: str) -> dict[str, Any]:
     vhost = entity.text("policyVhost")
     if entity.flag("multiTenant") and role == "normal":
         if vhost:
             return {"tenancy": {"mode": "Fixed", "vhost": vhost}}
         return {"tenancy": {"mode": "ByHostname", **({"aliasSpaces": True} if entity.flag("aliasSpaces") else {})}}
-    if vhost:
-        found.lose(entity, "policyVhost: has no counterpart without multiTenant: clients name their vhost")
-    return {}
+    return {"policyVhost": vhost} if vhost else {}
 
 
 def _settings(found: Translation, entity: Entity, role: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _GROUP_LISTS = {
     "targetPattern": "targetPatterns",
     "linkRoutePattern": "linkRoutePatterns",
 }
-_GROUP_NAME = re.compile(r"\$default|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_GROUP_NAME = re.compile(r"\$(default|connector)|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 def router_policy(found: Translation, sources: Sequence[Source]) -> dict[str, Any]:
@@ -65,16 +65,13 @@ def add_vhosts(found: Translation, sources: Sequence[Source]) -> None:
     for entity in [vhost for source in sources for vhost in source.of("vhost")]:
         found.read(entity)
         hostname = entity.text("hostname")
-        if not hostname:
-            found.lose(entity, "hostname: no resource has the policy of clients without a host name")
-            continue
         if hostname not in everywhere:
             found.lose(entity, f"hostname: {hostname}: not all routers had this vhost; now they all admit its users")
         spec = _vhost(found, entity)
         if spec != made.setdefault(hostname, spec):
             found.lose(entity, f"hostname: {hostname} has another policy in another file, which is used")
             continue
-        found.add_dependent("VhostPolicy", hostname, spec, entity.place)
+        found.add_dependent("VhostPolicy", hostname or "no-host-name", spec, entity.place)
 
 
 def _vhost(found: Translation, entity: Entity) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from .names import Names, resource_name
 from .networks import position
 from .notes import Manifest, Translation
 from .policies import add_vhosts, router_policy
+from .profiles import read_profile
 from .source import Entity, Source
+from .tokens import token_profiles
 
 LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "none")
 _NO_COUNTERPART = {
-    "tokenProfile": "is not translated: set spec.tokenProfiles of the Router, and tokenProfile of its listener",
-    "authServicePlugin": "no resource has it; use users of listeners, or run the file with waymesh-router",
+    "authServicePlugin": "no resource has it; see docs/migration.md for what to use instead",
     "tcpListener": "TCP adaptors are not supported",
     "tcpConnector": "TCP adaptors are not supported",
     "httpListener": "HTTP adaptors are not supported",
@@ -28,11 +29,10 @@ _NO_COUNTERPART = {
 _TRANSLATED = frozenset(
     ("router", "listener", "connector", "sslProfile", "log", "policy", "vhost", "router.config.address",
      "router.config.linkRoute", "router.config.autoLink", "router.config.exchange", "router.config.binding",
-     *_NO_COUNTERPART)
+     "tokenProfile", *_NO_COUNTERPART)
 )  # fmt: skip
 _ROUTER = ("id", "mode", "saslConfigDir", "saslConfigName", "defaultDistribution", "metadata", "stuckAfterSeconds",
            "maxMemory")  # fmt: skip
-_PROFILE = ("certFile", "privateKeyFile", "caCertFile", "credentials", "caCert", "crlFile", "protocols")
 _PLAN = ("size", "role", "resources", "issuer", "unknown")
 
 
@@ -69,11 +69,13 @@ def _router(found: Translation, sources: Sequence[Source]) -> None:
         for entity in source.of("listener"):
             _listener(found, entity, source, listeners)
         for entity in source.of("sslProfile"):
-            _profile(found, entity)
+            read_profile(found, entity)
         _rest(found, source)
         _plan(found, source, spec)
     spec["role"] = "edge" if modes == {"edge"} else "standalone" if modes == {"standalone"} else "interior"
     spec["listeners"] = list(listeners.values())
+    if tokens := token_profiles(found, sources):
+        spec["tokenProfiles"] = tokens
     logging = _logging(found, [entity for source in sources for entity in source.of("log")])
     if logging:
         spec["logging"] = logging
@@ -111,14 +113,6 @@ def _router_settings(found: Translation, router: Entity, spec: dict[str, Any]) -
     if memory.isdigit():
         number = int(memory)
         spec["maxMemory"] = 0 if number == 0 else f"{max(1, number >> 20)}Mi"
-
-
-def _profile(found: Translation, entity: Entity) -> None:
-    found.read(entity)
-    found.not_taken(entity, _PROFILE)
-    versions = entity.text("protocols").split()
-    if versions and "TLSv1.2" not in versions:
-        found.lose(entity, f"protocols: {' '.join(versions)}: TLSv1.2 and TLSv1.3 are accepted")
 
 
 def _rest(found: Translation, source: Source) -> None:

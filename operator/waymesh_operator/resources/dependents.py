@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from waymesh_schema.address_match import trimmed_match
 
 from .exchange import Exchange
+from .listener import tls_settings
 from .router import Manifest, Ref, Router, local_ref, ref_of, server_metadata
 from .router_link import RouterLink
 from .vhost_policy import VhostPolicy
@@ -48,6 +49,8 @@ class BrokerTls:
     # Empty: the system's certificate authorities are trusted.
     ca_secret: str = ""
     verify_hostname: bool = True
+    # Attributes of the sslProfile by name, those that are set: protocols and ciphers.
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Broker:
     durable_names: str = ""
     # The broker's own container-id; set if it connects to the routers.
     incoming_id: str = ""
+    # The virtual host whose group $connector limits its links; empty: no limits.
+    policy_vhost: str = ""
     created: str = ""
     uid: str = ""
     generation: int = 0
@@ -186,7 +191,7 @@ def parse_address(manifest: Manifest) -> Address:
 def parse_broker(manifest: Manifest) -> Broker:
     """The Broker of a validated manifest; its Router is in the same namespace."""
     spec = manifest["spec"]
-    auth, placement, tls = spec.get("auth", {}), spec["placement"], spec.get("tls")
+    auth, placement = spec.get("auth", {}), spec["placement"]
     return Broker(
         ref=ref_of(manifest),
         router=local_ref(manifest, "routerRef"),
@@ -195,13 +200,19 @@ def parse_broker(manifest: Manifest) -> Broker:
         container_id=spec.get("containerId", ""),
         durable_names=spec.get("durableNames", ""),
         incoming_id=spec["brokerContainerId"] if spec["direction"] == "Incoming" else "",
-        tls=None if tls is None else BrokerTls(tls.get("caSecretRef", {}).get("name", ""), tls["verifyHostname"]),
+        policy_vhost=spec.get("policyVhost", ""),
+        tls=_broker_tls(spec["tls"]) if "tls" in spec else None,
         mechanism=auth.get("mechanism", ""),
         secret=auth.get("secretRef", {}).get("name", ""),
         placement=placement["routers"],
         ordinals=tuple(sorted(placement.get("ordinals", ()))),
         **server_metadata(manifest),
     )
+
+
+def _broker_tls(spec: Mapping[str, Any]) -> BrokerTls:
+    settings = tls_settings(spec.get("protocols"), spec.get("ciphers"))
+    return BrokerTls(spec.get("caSecretRef", {}).get("name", ""), spec["verifyHostname"], settings)
 
 
 def parse_autolink(manifest: Manifest) -> AutoLink:

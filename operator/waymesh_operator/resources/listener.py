@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,7 +142,7 @@ class Listener:
     revocation: bool = False
     # Each virtual host has a separate address space.
     tenants: bool = False
-    # The virtual host of all clients; empty: each client names it.
+    # The virtual host of all clients, with or without tenants; empty: each client names it.
     vhost: str = ""
     # Each alias of a virtual host has a separate address space, too.
     alias_spaces: bool = False
@@ -170,6 +170,8 @@ class Listener:
     http: Http | None = None
     # Clients get a failover list of the other routers.
     failover: bool = False
+    # Attributes of its sslProfile by name, those that are set: protocols, ciphers and uidFormat.
+    tls_settings: tuple[tuple[str, str], ...] = ()
 
 
 def parse_listener(item: Mapping[str, Any]) -> Listener:
@@ -191,7 +193,7 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         revocation=bool(trusted and trusted["revocation"]),
         tenants=bool(tenancy["mode"]),
         alias_spaces=tenancy["aliasSpaces"],
-        vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else "",
+        vhost=tenancy["vhost"] if tenancy["mode"] == "Fixed" else item.get("policyVhost", ""),
         management=item.get("management", "none"),
         connection_rate=item.get("connectionRate", ""),
         token_profile=item.get("tokenProfile", ""),
@@ -204,4 +206,14 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         expose=parse_expose(item["expose"]) if "expose" in item else None,
         http=parse_http(item["http"]) if "http" in item else None,
         failover=item.get("failover") == "Auto",
+        tls_settings=tls_settings(item.get("tlsProtocols"), item.get("tlsCiphers"), item.get("uidFormat")),
     )
+
+
+def tls_settings(
+    protocols: Iterable[str] | None, ciphers: str | None, uid_format: str | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Attributes of an sslProfile by name, those that are set."""
+    versions = " ".join(sorted(protocols)) if protocols else None
+    found = {"protocols": versions, "ciphers": ciphers, "uidFormat": uid_format}
+    return tuple((name, value) for name, value in found.items() if value)

@@ -203,7 +203,8 @@ def mesh_profile() -> Entity:
 
 
 def listener_profile(ref: Ref, listener: Listener, folder: str = CREDENTIALS) -> Entity | None:
-    """Build the sslProfile of a listener that has its own certificate or client authorities; None for others.
+    """Build the sslProfile of a listener that has its own certificate, client authorities or TLS settings; None for
+    others.
 
     As for a Broker, its name contains a digest of its values. The contents of the files may change. `folder`: the
     folder with its files; local mode uses another one, and has no certificates of the mesh.
@@ -212,9 +213,10 @@ def listener_profile(ref: Ref, listener: Listener, folder: str = CREDENTIALS) ->
     own = {"certFile": "tls.crt", "privateKeyFile": "tls.key"} if listener.certificate else {}
     own |= {"caCertFile": "ca.crt"} if listener.authorities else {}
     own |= {"crlFile": "ca.crl"} if listener.authorities and listener.revocation else {}
-    if not listener.tls or not own:
+    if not listener.tls or not (own or listener.tls_settings):
         return None
     files |= {name: f"{folder}/{listener_file(listener.name, part)}" for name, part in own.items()}
+    files |= dict(listener.tls_settings)
     return Entity(SSL_PROFILE, entity_name(ref, "Router", "listener", listener.name, f"tls-{digest(files)}"), files)
 
 
@@ -283,6 +285,7 @@ def broker_entities(broker: Broker, username: str = "", credentials: str = CREDE
     if broker.container_id:
         attributes["openContainerId"] = broker.container_id
     attributes["durableNames"] = broker.durable_names or None  # routers of older images do not have this attribute
+    attributes["policyVhost"] = broker.policy_vhost or None
     attributes["failoverUrls"] = ",".join(_url(place, broker.tls is not None) for place in others) or None
     if profile is not None and broker.tls is not None:
         attributes |= {"sslProfile": profile.name, "verifyHostname": broker.tls.verify_hostname}
@@ -302,6 +305,7 @@ def _broker_profile(broker: Broker, credentials: str) -> Entity | None:
     if broker.mechanism == "EXTERNAL":
         files["certFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.crt')}"
         files["privateKeyFile"] = f"{credentials}/{credential_file(broker.ref, 'tls.key')}"
+    files |= dict(broker.tls.settings)
     return Entity(SSL_PROFILE, entity_name(broker.ref, "Broker", f"tls-{digest(files)}"), files)
 
 

@@ -223,7 +223,7 @@ def test_what_has_no_counterpart_is_said(tmp_path: Path, capsys: pytest.CaptureF
         "listener: port: '<port>' is not a port number",
         "listener: port: routers cannot bind ports below 1024; 10001 is used",
         "listener: cost: has no counterpart",
-        "tokenProfile: is not translated: set spec.tokenProfiles",
+        "tokenProfile: has no issuer and audience; left out",
         "router.config.autoLink: connection: there is no connector none",
         "router.config.linkRoute: has neither connection nor containerId",
     )

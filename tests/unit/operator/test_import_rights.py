@@ -84,7 +84,6 @@ def test_vhosts_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("text", "lost"),
     [
-        ("vhost {\n hostname: \n}\n", "vhost: hostname: no resource has the policy of clients without a host name"),
         (
             'vhost {\n hostname: v\n groups: {"a b": {"users": "x"}}\n}\n',
             "vhost: groups.a b: no resource has a group of that name",
@@ -94,17 +93,18 @@ def test_vhosts_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
             "vhost: groups.$default.remoteHost: no such attribute; did you mean remoteHosts?",
         ),
         ("vhost {\n hostname: v\n secret: 1\n}\n", "vhost: secret: has no counterpart"),
-        ("listener {\n port: 1\n policyVhost: v\n}\n", "listener: policyVhost: has no counterpart without multiTenant"),
         ("listener {\n port: 1\n host: 127.0.0.1\n}\n", "listener: host: 127.0.0.1: was for clients on the same"),
         ("listener {\n port: 1\n requireEncryption: yes\n}\n", "requireEncryption: has no counterpart without an"),
         ("listener {\n port: 5672\n maxConnections: 1\n}\n", "listener: port: the listener amqp has the same port"),
-        ("sslProfile {\n name: P\n ciphers: HIGH\n}\n", "sslProfile: ciphers: has no counterpart"),
-        ("sslProfile {\n name: P\n protocols: TLSv1.3\n}\n", "sslProfile: protocols: TLSv1.3: TLSv1.2 and TLSv1.3 are"),
+        ("sslProfile {\n name: P\n protocols: TLSv1.1\n}\n", "sslProfile: protocols: TLSv1.1: TLSv1.2 and TLSv1.3 are"),
         (
             "sslProfile {\n name: P\n uidFormat: n\n uidNameMappingFile: /names\n}\n",
-            "sslProfile: uidFormat: has no counterpart",
+            "sslProfile: uidNameMappingFile: has no counterpart",
         ),
-        ("connector {\n role: route-container\n host: b\n policyVhost: v\n}\n", "connector: policyVhost: has no"),
+        (
+            "sslProfile {\n name: P\n ciphers: HIGH\n}\nconnector {\n role: edge\n host: b\n sslProfile: P\n}\n",
+            "sslProfile: ciphers: a RouterLink accepts all ciphers of TLSv1.2 and TLSv1.3",
+        ),
     ],
 )
 def test_nothing_is_written_if_something_that_denies_is_lost(
@@ -197,7 +197,7 @@ def test_listeners_of_several_routers_at_one_port(tmp_path: Path, capsys: pytest
     found = run(capsys, a, conf(tmp_path, text + listener.replace("MORE", " linkCapacity: 9\n"), "b.conf"))
     assert any("port: the listener amqp has the same port and is used; linkCapacity differ" in n for n in found.notes)
     for more, lost in (
-        (" policyVhost: v\n", "policyVhost: has no counterpart without multiTenant"),
+        (" policyVhost: v\n", "port: the listener amqp has the same port and is used; policyVhost differ"),
         (" authenticatePeer: yes\n", "port: the listener amqp has the same port and is used; auth, users differ"),
         (" authenticatePeer: maybe\n", "authenticatePeer: must be"),
     ):

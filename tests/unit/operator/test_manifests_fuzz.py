@@ -23,7 +23,7 @@ KINDS = sorted(CRDS)
 WORDS = st.sampled_from(
     ["spec", "size", "listeners", "name", "port", "tls", "routerRef", "prefix", "auth", "items", "x"]
 )
-TEXTS = ("a", "b1", "bucket", "http://a", "https://a", "60/10")
+TEXTS = ("a", "c", "b1", "bucket", "http://a", "https://a", "60/10")
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
