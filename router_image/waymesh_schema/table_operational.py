@@ -78,7 +78,11 @@ LINK = operational(
     reported("linkName", STRING, "Name of the link in the attach."),
     reported("linkType", ("endpoint", "router-control", "inter-router", "edge-downlink"), "What the link carries."),
     reported("linkDir", ("in", "out"), "in: the router receives deliveries; out: it sends them."),
-    reported("owningAddr", STRING, "Key of the address of the link, with class and phase."),
+    reported(
+        "owningAddr",
+        STRING,
+        "Key of the address of the link, with class and phase; for a routed link, of its link route.",
+    ),
     reported("connectionId", STRING, "Identity of the connection of the link."),
     reported(
         "capacity",

@@ -11,7 +11,7 @@ from tests.interop.shared import fresh
 from tests.kit.clients import Client
 from tests.kit.fixtures import StartRouter
 from tests.kit.mesh import Mesh
-from tests.kit.process import RouterProcess
+from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
@@ -91,3 +91,23 @@ def test_an_exchange_counts_what_it_diverts(router: RouterProcess, management: M
         receiver.take(1)
         assert counts() == (3, 0, 2, 1)
         assert management.query("binding")[0]["matchedCount"] == 1
+
+
+def test_compat_18_routed_links_have_the_address_of_their_link_route(start_router: StartRouter) -> None:
+    broker = start_router("B")
+    route = {"prefix": "far", "connection": "broker"}
+    router = start_router(
+        "A",
+        section("connector", name="broker", role="route-container", host="127.0.0.1", port=broker.port)
+        + section("linkRoute", direction="in", **route)
+        + section("linkRoute", direction="out", **route),
+    )
+
+    with ManagementClient(router.url) as management, Client(router.url) as client:
+        wait_until(lambda: {row["operStatus"] for row in management.query("linkRoute")} == {"active"})
+        client.receiver("far.x")
+        client.sender("far.y")
+        found = management.query("router.link", ["owningAddr", "linkDir", "peer"])
+    routed = [row for row in found if str(row["owningAddr"])[:1] in "CD"]
+    rows = sorted((row["owningAddr"], row["linkDir"], row["peer"] is not None) for row in routed)
+    assert rows == [("Cfar", "in", True), ("Cfar", "out", True), ("Dfar", "in", True), ("Dfar", "out", True)]
