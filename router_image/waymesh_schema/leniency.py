@@ -125,15 +125,18 @@ def _mechanisms_of_connectors(values: Values, _given: Given) -> Iterator[str]:
 
 
 def _without_cyrus(values: Values) -> Iterator[str]:
-    kept, written = _known(values), (values["saslMechanisms"] or "").split()
-    left_out = [name for name in written if name not in kept]
+    kept, left_out = _known(values), [name for name in _mechanisms(values) if name in OF_CYRUS]
     if kept and left_out:  # without a mechanism, all would be allowed
         values["saslMechanisms"] = " ".join(kept)
         yield f"saslMechanisms: {' '.join(left_out)}: not supported; left with {' '.join(kept)}"
 
 
 def _known(values: Values) -> list[str]:
-    return [name for name in (values["saslMechanisms"] or "").split() if name not in OF_CYRUS]
+    return [name for name in _mechanisms(values) if name not in OF_CYRUS]
+
+
+def _mechanisms(values: Values) -> list[str]:
+    return (values["saslMechanisms"] or "").upper().split()
 
 
 def _all_users(values: Values, given: Given) -> Iterator[str]:
