@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import tomllib
@@ -9,12 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.brokers.broker_j import SOURCES as BROKER_SOURCES
 from tests.cluster import rootfs, spark
 from tests.cluster.command import run
 from tests.cluster.components import PAUSE_IMAGE
 from tests.cluster.oci import Settings, write_image, write_layer
 from tests.cluster.paths import HERE, REPO, cache, digest, locked, say
 from tests.cluster.system import program
+from tests.kit.built import java_libraries
 
 VERSION = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["version"]
 REGISTRY = "docker.io/library/"
@@ -22,6 +25,7 @@ REGISTRY = "docker.io/library/"
 ROUTER = f"{REGISTRY}waymesh-router:{VERSION}"
 OPERATOR = f"{REGISTRY}waymesh-operator:{VERSION}"
 ANALYTICS = f"{REGISTRY}waymesh-analytics:{VERSION}"
+BROKER = f"{REGISTRY}broker-j:10.1.0"
 KEPT = 2
 """Archives of one image that stay in the cache, the newest."""
 
@@ -73,6 +77,26 @@ def pause() -> Path:
                 write_layer(root, layer)
                 write_image(archive, PAUSE_IMAGE, [layer], Settings(("/pause",)))
     return archive
+
+
+def broker() -> Path:
+    """The archive of the image that examples/broker/Dockerfile describes, from what the tests of brokers have."""
+    jars = java_libraries(BROKER_SOURCES)
+    with locked("images"):
+        layers = [
+            _layer("python", digest(_interpreter_inputs()), rootfs.interpreter),  # its shell, users and libraries
+            _layer("java", digest(_java_inputs()), spark.java),
+            _layer("broker", jars.name, lambda root: _copy(jars, root / "opt/broker-j")),
+        ]
+        archive = _folder() / f"broker-{digest(layer.name.encode() for layer in layers)}.tar"
+        if not archive.exists():
+            write_image(archive, BROKER, layers, Settings(("java",), USER, {}))
+            _prune("broker-*.tar")
+    return archive
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target)
 
 
 def build(*wanted: str) -> list[Path]:
