@@ -52,6 +52,8 @@ class View:
     """Creates further tables of the same rows, which are shown below."""
     hidden: tuple[str, ...] = ()
     """Attributes that only `further` needs."""
+    last: Callable[[Row], bool] = lambda row: False
+    """Whether a row is shown after the others."""
 
     def shown(self, verbose: bool) -> list[Column]:
         """The columns to show."""
@@ -66,7 +68,8 @@ class View:
         """Title, headings and cells of the table. `in_order`: the rows are already in the wanted order."""
         columns = self.shown(verbose)
         headings = [column.heading for column in columns]
-        cells = [[column.text(row) for column in columns] for row in rows]
+        ordered = rows if in_order else sorted(rows, key=self.last)
+        cells = [[column.text(row) for column in columns] for row in ordered]
         if self.sort is not None and not in_order:
             place = headings.index(self.sort)
             cells.sort(key=lambda line: line[place])
@@ -159,6 +162,7 @@ LINKS = View(
         _value("oper", "operStatus", verbose=True),
         _value("name", "linkName", verbose=True),
     ),
+    last=lambda row: row.get("linkType") != "endpoint",  # a router has dozens of links to each neighbour
 )
 
 NODES = View(

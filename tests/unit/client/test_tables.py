@@ -133,6 +133,14 @@ def test_link_headings() -> None:
     assert views.LINKS.table([], True)[1][-3:] == ["admin", "oper", "name"]
 
 
+def test_links_between_routers_are_shown_last_unless_an_order_is_asked_for() -> None:
+    kinds = ["router-control", "inter-router", "endpoint", "edge-downlink", "endpoint"]
+    rows = [{"linkType": kind, "identity": str(number)} for number, kind in enumerate(kinds)]
+    for in_order, expected in ((False, "24013"), (True, "01234")):
+        _title, headings, cells = views.LINKS.table(rows, False, in_order)
+        assert "".join(line[headings.index("id")] for line in cells) == expected
+
+
 def test_connection() -> None:
     row = {
         "identity": "3",
