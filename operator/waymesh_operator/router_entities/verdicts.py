@@ -146,7 +146,10 @@ def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str)
             return Verdict(accepted=False, reason="OwnAuthority", message=message)
         verdict = judge_listener(listener, secrets)
         if not verdict.good:
-            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}")
+            joins = verdict.reason == "SecretMissing" and listener.role in ROLES and listener.authorities
+            command = f"kubectl waymesh link create-token {router.ref.name} --listener {listener.name}"
+            how = f"; {command} makes it" if joins else ""
+            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}{how}")
     return judge_telemetry(router, secrets, claims)
 
 

@@ -11,6 +11,7 @@ from tests.unit.operator.test_operator_status import ALL, CONTEXT, NOW, ROUTER, 
 from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.plan import Drift, ObservedState
 from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Pod, Ref
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.live_router import event_trouble, pod_view
@@ -249,3 +250,15 @@ def test_the_last_log_lines_of_a_router_are_kept_without_a_restart_for_it() -> N
     desired = desired_cluster(replace(ALL, router=newer), there)
     container = desired.objects[-1]["spec"]["template"]["spec"]["containers"][0]
     assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def test_a_door_without_its_secret_says_what_makes_it() -> None:
+    """Rather than what the routers say of the files that are not there."""
+    door = Listener("door", 5671, role="inter-router", tls=True, auth="mtls", certificate="door", authorities="doors")
+    router = replace(ROUTER, listeners=(*ROUTER.listeners, door))
+    refused = {("mesh-0", ("listener", "k8s/ns/Router/mesh/listener/door")): "certFile: No such file or directory"}
+    context = replace(CONTEXT, secrets={"door": None, "doors": None})
+    found = conditions(router_status(router, seen(replace(ALL, router=router), context, refused=refused), {}))
+    how = "kubectl waymesh link create-token mesh --listener door makes it"
+    assert found["Ready"] == ("False", "SecretMissing", f"listener door: Secret door does not exist; {how}")
+    assert found["Programmed"][1] == "Refused"

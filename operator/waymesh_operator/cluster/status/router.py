@@ -279,10 +279,11 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
         return Condition("Ready", False, *_awaited(waiting, seen, "RoutersNotReady"))
-    if others["Programmed"].reason in NOT_READY_REASONS:
-        return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
+    # First, because routers refuse a listener whose files are missing, in words that do not name the Secret.
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
+    if others["Programmed"].reason in NOT_READY_REASONS:
+        return Condition("Ready", False, others["Programmed"].reason, others["Programmed"].message)
     if any(end.validity.end <= seen.now for end in mesh_ends(router, seen)):
         return Condition("Ready", False, others[EXPIRING].reason, others[EXPIRING].message)
     if not router.size:
