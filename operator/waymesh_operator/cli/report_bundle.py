@@ -8,7 +8,7 @@ import io
 import json
 import secrets
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,10 +106,17 @@ def of_local(meshes: Sequence[LocalMesh], log_lines: int) -> Iterator[Part]:
     """Meshes that `waymesh up` runs: configurations, logs, and what their routers say."""
     for mesh in meshes:
         for name in sorted(mesh.routers):
-            config, log = mesh.folder.config(name), mesh.folder.log(name)
-            yield Part(f"configuration/{name}.json", json.loads(config.read_text(encoding="utf-8")))
+            yield _file(f"configuration/{name}", ".json", mesh.folder.config(name), json.loads)
             yield from of_router(name, mesh.folder.management(name))
-            yield Part(f"logs/{name}.log", _tail(log.read_text(encoding="utf-8", errors="replace"), log_lines))
+            yield _file(f"logs/{name}", ".log", mesh.folder.log(name), lambda text: _tail(text, log_lines))
+
+
+def _file(path: str, suffix: str, file: Path, content: Callable[[str], Any]) -> Part:
+    """A file of a router. Routers may end, and files be removed, while they are read."""
+    try:
+        return Part(f"{path}{suffix}", content(file.read_text(encoding="utf-8", errors="replace")))
+    except (OSError, ValueError) as error:
+        return Part(f"{path}.error.txt", f"{error}\n")
 
 
 def _tail(text: str, lines: int) -> str:
