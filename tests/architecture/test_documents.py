@@ -14,6 +14,7 @@ pytestmark = pytest.mark.engine_independent
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 MAKE = re.compile(r"(?:`|^\s*\$?\s*)make ([a-z0-9-]+)", re.MULTILINE)
+MAKE_RUN = re.compile(r"run: .*\bmake ([a-z-]+)")
 COMMAND = re.compile(r"\.venv/bin/([\w.-]+)")
 TOOLS = {"python", "pytest", "ruff", "mypy", "lint-imports", "qdstat", "qdmanage"}
 
@@ -33,6 +34,13 @@ def test_make_targets_in_documents_exist() -> None:
     targets = make_targets()
     unknown = [f"{d}: make {t}" for d in markdown_files() for t in MAKE.findall(text_of(d)) if t not in targets]
     assert not unknown, "\n".join(unknown)
+
+
+def test_the_workflow_runs_what_make_test_runs() -> None:
+    recipe = re.search(r"(?m)^test: .*\n((?:\t.*\n)+)", text_of(Path("Makefile")))
+    assert recipe
+    wanted = {"lint", *re.findall(r"\btest-[a-z]+", recipe[1])}
+    assert set(MAKE_RUN.findall(text_of(Path(".github/workflows/ci.yml")))) == wanted
 
 
 def test_commands_in_documents_exist() -> None:
