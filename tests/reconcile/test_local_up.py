@@ -108,6 +108,7 @@ def test_once_comes_up_shows_the_routers_and_stops_them(stage: Stage) -> None:
         "create router mesh-2 ",
         "mesh-0 is up (pid 1000)",
         "mesh is ready: 3 routers, all connected",
+        "no console: this installation is without it",
         "Routers of mesh",
         "amqp://127.0.0.1:",
         "2 of 2",

@@ -166,6 +166,7 @@ def _row(mesh: LocalMesh, found: Iterable[Link]) -> dict[str, Any]:
     return {
         "mesh": str(mesh.ref),
         "ready": _ready(mesh),
+        "console": mesh.console_url,
         "routers": [
             {
                 "id": router.id,

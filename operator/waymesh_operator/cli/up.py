@@ -22,9 +22,9 @@ from rich.text import Text
 
 from waymesh_operator.local.manifest_files import ManifestFiles
 from waymesh_operator.local.mesh import Environment
-from waymesh_operator.local.processes import SystemLauncher
+from waymesh_operator.local.processes import WITHOUT_CONSOLE, SystemLauncher, has_console
 from waymesh_operator.local.state import default_root
-from waymesh_operator.local.status import BAD, NOTE, Event
+from waymesh_operator.local.status import BAD, NOTE, Event, Sink
 from waymesh_operator.local.supervisor import MeshPlan, Supervisor, keep_up
 from waymesh_operator.local.tables import (
     TableData,
@@ -63,7 +63,7 @@ def run_up(options: UpOptions) -> int:
     files = ManifestFiles(options.files)
     root = options.state_dir or default_root()
     supervisor = Supervisor(
-        files, root, Environment(SystemLauncher(), connect, screen.tell), any_port=options.free_ports
+        files, root, _environment(screen.tell), any_port=options.free_ports
     )
     supervisor.load()
     try:
@@ -71,6 +71,10 @@ def run_up(options: UpOptions) -> int:
         return Up(supervisor, screen, options).run()
     finally:
         supervisor.close()
+
+
+def _environment(events: Sink) -> Environment:
+    return Environment(SystemLauncher(), connect, events, console=has_console())
 
 
 class Screen:
@@ -136,6 +140,8 @@ class Screen:
         """Called when the meshes match the manifests: without a terminal, print the table now."""
         if not supervisor.meshes:
             self.tell(Event(NOTE, "no Router in the manifests: nothing is started until one is added"))
+        elif not any(mesh.console_url for mesh in supervisor.meshes):
+            self.tell(Event(NOTE, f"no console: {WITHOUT_CONSOLE}"))
         if not self._console.is_terminal:
             with self._writing():
                 for mesh in supervisor.meshes:
@@ -232,7 +238,7 @@ class LocalPlanOptions:
 
 def run_local_plan(options: LocalPlanOptions) -> int:
     """Print the plan and return the exit code. Raises WaymeshError."""
-    world = Environment(SystemLauncher(), connect, lambda event: None)
+    world = _environment(lambda event: None)
     root = options.state_dir or default_root()
     supervisor = Supervisor(ManifestFiles(options.files), root, world, any_port=options.free_ports)
     supervisor.load(lock=False)

@@ -37,6 +37,8 @@ class Place:
     management_port: int
     # The port of each client listener by its name.
     ports: Mapping[str, int] = field(default_factory=dict)
+    # Of the console; 0: this router does not serve it.
+    console_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

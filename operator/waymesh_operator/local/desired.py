@@ -19,10 +19,11 @@ from waymesh_operator.cluster.mesh import (
     seed_text,
 )
 from waymesh_operator.resources.dependents import Resources
-from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.listener import Http, Listener
 from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.builders import (
     OPEN,
+    ListenerOptions,
     Security,
     connector_entity,
     listener_entity,
@@ -33,7 +34,7 @@ from waymesh_operator.router_entities.builders import (
     telemetry_entity,
 )
 from waymesh_operator.router_entities.credentials import KeptKeys, SecretData, listener_files, users_file
-from waymesh_operator.router_entities.names import CREDENTIALS, OPERATORS, ROUTER, TELEMETRY_FOLDER, Entity
+from waymesh_operator.router_entities.names import CONSOLE, CREDENTIALS, OPERATORS, ROUTER, TELEMETRY_FOLDER, Entity
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.tokens import UNKNOWN, token_files, token_profiles
@@ -134,6 +135,9 @@ def _listeners(
         yield DesiredListener(f"listener/{listener.name}", place.bind, port, listener.role, security, offer)
     managed = Security(vhost=MANAGEMENT_VHOST) if router.policy.enabled else OPEN
     yield DesiredListener(OPERATORS, place.bind, place.management_port, security=managed)
+    if place.console_port:
+        offer = ListenerOptions(management="write", http=Http(console=True))
+        yield DesiredListener(CONSOLE, place.bind, place.console_port, security=managed, offer=offer)
     if router.role == "interior":
         yield DesiredListener("mesh", place.bind, place.mesh_port, role="inter-router")
 

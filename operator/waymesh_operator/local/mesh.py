@@ -20,7 +20,7 @@ from waymesh_operator.cluster.plan import ObservedState
 from waymesh_operator.errors import LiveError
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, MoveClients, RouterAction, UndrainRouter
-from waymesh_operator.router_entities.names import LISTENER, ROUTER, Entity
+from waymesh_operator.router_entities.names import CONSOLE, LISTENER, ROUTER, Entity
 from waymesh_operator.routers.management import (
     AddressView,
     LiveClient,
@@ -55,6 +55,8 @@ class Environment:
     events: Sink
     listening: Callable[[int], bool] = lambda port: not is_free(port)
     """Whether a port is in use: checked first, because a failed attempt to connect is expensive."""
+    console: bool = False
+    """Whether the first router of each mesh serves the console."""
 
 
 class LocalMesh:
@@ -276,6 +278,12 @@ class LocalMesh:
             }
             for name, ports in self.folder.ports.items()
         }
+
+    @property
+    def console_url(self) -> str:
+        """The address of the console; "" if no running router serves it."""
+        running = (ports for name, ports in self.folder.ports.items() if name in self.routers)
+        return next((f"http://{LOOPBACK}:{ports[CONSOLE][1]}/console/" for ports in running if CONSOLE in ports), "")
 
     @property
     def shifted_ports(self) -> list[str]:

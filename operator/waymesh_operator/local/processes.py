@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -103,11 +104,26 @@ class SystemLauncher:
         return FoundProcess(pid, config) if _runs(pid, config) else None
 
 
+def _beside() -> str | None:
+    """The program of this Python, if it is installed."""
+    beside = Path(sys.executable).with_name(PROGRAM)
+    return str(beside) if beside.exists() else None
+
+
 def router_command() -> list[str]:
     """The command that runs a router."""
-    beside = Path(sys.executable).with_name(PROGRAM)
-    found = str(beside) if beside.exists() else shutil.which(PROGRAM)
+    found = _beside() or shutil.which(PROGRAM)
     return [found] if found else [sys.executable, "-m", "waymesh_router.runtime.main"]
+
+
+def has_console() -> bool:
+    """Whether the routers that `router_command` starts have the console: those of this Python, if it was built."""
+    found = find_spec("waymesh_router")
+    if found is None or found.origin is None:
+        return False
+    if _beside() is None and shutil.which(PROGRAM):
+        return False  # routers of another installation, perhaps an older one
+    return (Path(found.origin).parent / "console" / "bundle" / "digest").is_file()
 
 
 def _runs(pid: int, config: Path) -> bool:
@@ -129,6 +145,7 @@ def usage(pid: int) -> tuple[float, int] | None:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
 
 
+WITHOUT_CONSOLE = "this installation is without it; in a checkout: make console"
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
 STEADY_AFTER_S = 10.0
 TERMINATE_S = 5.0

@@ -20,7 +20,7 @@ from waymesh_operator.cluster.mesh import Place
 from waymesh_operator.errors import LocalError
 from waymesh_operator.resources.router import Ref, Router, router_id
 from waymesh_operator.router_entities.credentials import USERS_FILE
-from waymesh_operator.router_entities.names import OPERATORS
+from waymesh_operator.router_entities.names import CONSOLE, OPERATORS
 
 LOOPBACK = "127.0.0.1"
 FIRST, LAST = 22000, 32000
@@ -73,9 +73,13 @@ class PortClaims:
 class PortTable:
     """The ports of one mesh. `saved` is changed in place, and stored in the state file."""
 
-    def __init__(self, saved: Saved, *, any_port: bool = False, free: Callable[[int], bool] = is_free) -> None:
+    def __init__(
+        self, saved: Saved, *, any_port: bool = False, console: bool = False, free: Callable[[int], bool] = is_free
+    ) -> None:
+        """`console`: the first router serves it, at any free port."""
         self._saved = saved
         self._any_port = any_port
+        self._console = console
         self._free = free
 
     @property
@@ -90,7 +94,9 @@ class PortTable:
 
     def _place(self, router: Router, ordinal: int, declared: set[int], running: Mapping[str, object]) -> Place:
         own_id = router_id(router.ref, ordinal)
-        wanted = {"mesh": 0, "management": 0}
+        wanted = {"mesh": 0, OPERATORS: 0}
+        if self._console and ordinal == 0:
+            wanted[CONSOLE] = 0
         for listener in router.listeners:
             port = listener.port + ordinal
             taken = self._any_port or (ordinal > 0 and port in declared) or port > 65535
@@ -105,7 +111,7 @@ class PortTable:
             mine[purpose] = [port, self._choose(port, kept[1] if kept else 0)]
         chosen = {purpose: pair[1] for purpose, pair in mine.items()}
         clients = {listener.name: chosen[f"listener/{listener.name}"] for listener in router.listeners}
-        return Place(LOOPBACK, LOOPBACK, chosen["mesh"], chosen["management"], clients)
+        return Place(LOOPBACK, LOOPBACK, chosen["mesh"], chosen[OPERATORS], clients, chosen.get(CONSOLE, 0))
 
     def _choose(self, wanted: int, former: int) -> int:
         used = self.chosen

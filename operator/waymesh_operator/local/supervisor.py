@@ -251,7 +251,8 @@ class Supervisor:
             self._tell(NOTE, "the manifests have changed")
 
     def _port_table(self, folder: StateFolder, *, claim: bool) -> PortTable:
-        return PortTable(folder.ports, any_port=self._any_port, free=self._claim if claim else self._port_is_free)
+        free = self._claim if claim else self._port_is_free
+        return PortTable(folder.ports, any_port=self._any_port, console=self._world.console, free=free)
 
     def _port_is_free(self, port: int) -> bool:
         """Whether the port is not in use, and not assigned in a mesh of this process."""

@@ -60,7 +60,8 @@ def event_text(event: Event, clock: str) -> Text:
 
 
 def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
-    """The routers of a mesh: state, process, URLs for clients, neighbours. A narrow one has fewer columns."""
+    """The routers of a mesh: state, process, URLs for clients, neighbours; and the address of the console. A narrow one
+    has fewer columns."""
     table = titled_table(f"Routers of {mesh.ref}")
     chosen = [column for column in ROUTER_COLUMNS if width >= WIDE or column not in ONLY_WIDE]
     for heading in chosen:
@@ -69,6 +70,8 @@ def router_table(mesh: LocalMesh, width: int = WIDE) -> Table:
     for router in sorted(mesh.routers.values(), key=lambda r: r.ordinal):
         cells = _router_cells(router, urls.get(router.id, {}), mesh.routers)
         add_row(table, *(cell for heading, cell in zip(ROUTER_COLUMNS, cells) if heading in chosen))
+    if mesh.console_url:
+        table.caption, table.caption_justify = f"Console: {mesh.console_url}", "left"
     return table
 
 

@@ -80,6 +80,8 @@ class Http:
     allowed_origins: tuple[str, ...] = ()
     # Whether /healthz and /readyz are answered.
     healthz: bool = False
+    # Whether the console is served.
+    console: bool = False
 
 
 def parse_http(spec: Mapping[str, Any]) -> Http:
@@ -91,13 +93,14 @@ def http_attributes(http: Http | None) -> dict[str, Any]:
     """Return the attributes of the router's listener. Metrics stay on their own port, which clients do not need to
     reach."""
     if http is None:
-        return dict.fromkeys(("http", "websockets", "metrics", "healthz", "allowedOrigins"))
+        return dict.fromkeys(("http", "websockets", "metrics", "healthz", "allowedOrigins", "console"))
     return {
         "http": True,
         "websockets": True,
         "metrics": False,
         "healthz": http.healthz,
         "allowedOrigins": " ".join(http.allowed_origins) or None,
+        "console": http.console or None,  # routers of older images do not have this attribute
     }
 
 

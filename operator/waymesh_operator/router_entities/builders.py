@@ -95,7 +95,7 @@ class ListenerOptions:
 
     `recheck`: routers of other meshes connect; their open connections are closed when they would be refused.
     `tenants`: each virtual host has a separate address space, with `alias_spaces` each of its aliases, too.
-    `management`: none or read.
+    `management`: none or read; write only for those who run the mesh.
     `connection_rate`: limit of new connections, as connections/seconds.
     """
 

@@ -79,7 +79,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return next(candidate for candidate in names if candidate not in taken)
 
 
-OPERATORS, POD = "management", "local"
+OPERATORS, POD, CONSOLE = "management", "local", "console"
 """A router's management listeners: for the operator, and for users who may run commands in its pod."""
 
 

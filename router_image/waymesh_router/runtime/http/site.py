@@ -14,7 +14,7 @@ from waymesh_router.runtime.http.console import ConsoleFiles
 from waymesh_router.runtime.http.files import StaticFiles
 from waymesh_router.runtime.http.logins import PageLogins
 from waymesh_router.runtime.http.message import Answer, Request, refusal, text_answer
-from waymesh_router.runtime.http.origins import OTHER_ORIGIN, Origins
+from waymesh_router.runtime.http.origins import OTHER_HOST, OTHER_ORIGIN, LoopbackHosts, Origins, is_loopback
 from waymesh_router.runtime.http.pages import Page, page
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.listener import Listener
@@ -40,6 +40,8 @@ class Site:
         allowed = attrs.get("allowedOrigins") or ""
         self._upgrade = None if attrs.get("websockets") is False else _upgrade(allowed)
         self._origins = Origins(allowed) if self.known_only else None
+        open_here = self._console is not None and not self.known_only and is_loopback(str(attrs.get("host") or ""))
+        self._hosts = LoopbackHosts(allowed) if open_here else None
 
     def answer(self, request: Request, *, secure: bool) -> Answer:
         """The answer to a request of a client that may see the pages; `secure`: the client uses TLS."""
@@ -48,6 +50,8 @@ class Site:
     def before_login(self, request: Request, *, secure: bool) -> Answer | None:
         """The answer to a request for a WebSocket, where SASL follows; for the console, which logs in there; or of a
         web page of another origin: it acts for its reader, however this one logs in. Decision 0028"""
+        if self._hosts is not None and not self._hosts.admit(request.field("host") or ""):
+            return refusal(HTTPStatus.FORBIDDEN, OTHER_HOST)
         upgraded = self._upgrade(request, secure) if self._upgrade is not None else None
         if upgraded is not None:
             return upgraded
