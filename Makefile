@@ -138,11 +138,12 @@ quickstart: ## render the analytics schedule of examples/quickstart from the cha
 images: ## build the images of router, operator and analytics job by docker, podman or buildah
 	@tools/images.sh
 
-sbom: venv ## the installed Python packages with versions and licences, in dist/waymesh-VERSION.cdx.json (CycloneDX)
+sbom: console ## the installed Python packages with versions and licences, in dist/waymesh-VERSION.cdx.json (CycloneDX), and those of npm in the console beside it
 	@mkdir -p dist
 	@version=$$(sed -n 's/^appVersion: //p' helm/waymesh/Chart.yaml); \
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o "dist/waymesh-$$version.cdx.json" .venv; \
-	echo "sbom: dist/waymesh-$$version.cdx.json"
+	cp router_image/waymesh_router/console/bundle/sbom.cdx.json "dist/waymesh-console-$$version.cdx.json"; \
+	echo "sbom: dist/waymesh-$$version.cdx.json, dist/waymesh-console-$$version.cdx.json"
 
 kind-up: ## a kind cluster of three nodes with our images and the quickstart; its report in build/quickstart
 	@tests/kind/kind.sh up

@@ -32,6 +32,16 @@ const licences = [...packages].sort().map(([name, folder]) => {
 });
 writeFileSync(`${out}/licences.txt`, licences.join(`\n${"-".repeat(72)}\n\n`));
 
+// The same packages with their versions, for the bill of materials of images and releases (CycloneDX).
+const locked = JSON.parse(readFileSync("package-lock.json", "utf8")).packages;
+const components = [...packages.keys()].sort().map((name) => {
+  const { version, license } = locked[`node_modules/${name}`] ?? JSON.parse(readFileSync(`${packages.get(name)}/package.json`, "utf8"));
+  const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+  return { type: "library", "bom-ref": purl, name, version, purl, licenses: [{ license: { id: license } }] };
+});
+const bill = { bomFormat: "CycloneDX", specVersion: "1.6", version: 1, components };
+writeFileSync(`${out}/sbom.cdx.json`, `${JSON.stringify(bill, null, 1)}\n`);
+
 for (const name of readdirSync(out)) {
   if (!name.endsWith(".gz")) writeFileSync(`${out}/${name}.gz`, gzipSync(readFileSync(`${out}/${name}`), { level: 9 }));
 }
