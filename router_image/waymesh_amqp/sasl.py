@@ -238,7 +238,9 @@ class SaslClient:
         password: str | None = None,
         external: bool = False,
         nonce: Callable[[], str] = _random_nonce,
+        choose: Callable[[Sequence[str]], tuple[str, bytes] | None] | None = None,
     ) -> None:
+        """`choose(offered)`: mechanism and initial response of a login that the caller has, None if none suits."""
         if "\0" in (username or "") or "\0" in (password or ""):
             raise ValueError("user name and password must not contain NUL")
         self._mechanisms = _known(mechanisms, MECHANISMS) or MECHANISMS
@@ -246,6 +248,7 @@ class SaslClient:
         self._password = password
         self._external = external
         self._nonce = nonce
+        self._choose = choose
         self._mechanism: str | None = None
         self._scram: ClientExchange | None = None
         self._proved = False
@@ -256,7 +259,11 @@ class SaslClient:
 
         Raises AmqpError (unauthorized-access) if there is none.
         """
-        for name in self._mechanisms:
+        chosen = None if self._choose is None else self._choose(offered)
+        if chosen is not None:
+            self._mechanism = chosen[0]
+            return chosen
+        for name in self._mechanisms if self._choose is None else ():
             if name in offered and self._possible(name):
                 self._mechanism = name
                 return name, self._initial_response(name)

@@ -278,8 +278,8 @@ LISTENER = configuration(
     setting(
         "console",
         BOOLEAN,
-        "With http and websockets: serve the console at /console/. It asks the routers over AMQP, with the rights of "
-        "its user. An extension of Waymesh.",
+        "With http and websockets: serve the console at /console/, and the REST API at /api/v1/. Both ask the routers "
+        "over AMQP, with the rights of their user. An extension of Waymesh.",
         default=False,
     ),
     setting(

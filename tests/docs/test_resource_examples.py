@@ -19,7 +19,9 @@ MANIFEST = re.compile(r"^```yaml\n((?:(?!```).*\n)*?apiVersion: waymesh.io/(?:(?
 CONFIGURATION = re.compile(
     r"^```(?:conf)?\n(?:listener|router|policy|vhost|sslProfile|telemetry|exchange) \{\n", re.MULTILINE
 )
-WITHOUT_RESOURCE = {"audit.md", "console.md", "entities.md", "management.md", "migration.md", "old-settings.md"}
+WITHOUT_RESOURCE = {
+    "audit.md", "console.md", "entities.md", "management.md", "migration.md", "old-settings.md", "rest.md",
+}  # fmt: skip
 """Pages about the router's own files."""
 CRDS = load_crds()
 EXAMPLES = examples(MANIFEST)

@@ -214,10 +214,11 @@ class SocketHost:
     # ---- calls from listeners and connectors
 
     def accepted(
-        self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = connection_io
-    ) -> None:
-        """A client's transport is ready for AMQP; `user`: from its certificate."""
-        self._adopt(listener, sock, peer_of(sock, peer, user), self._router.accepted, make)
+        self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = connection_io,
+        seen: Transport | None = None,
+    ) -> None:  # fmt: skip
+        """A client's transport is ready for AMQP; `user`: from its certificate; `seen`: what it uses, if not `sock`."""
+        self._adopt(listener, sock, peer_of(seen or sock, peer, user), self._router.accepted, make)
 
     def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
         """A connector's transport is ready for AMQP; `user`: from the peer's certificate."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ class PageLogins:
         """Check the login of a request over TLS in a thread, and call `done` with None if it is accepted, else with the
         answer. Or the answer, if it is refused at once. `wanted()`: whether the client still waits."""
         sasl = self._sasl(True, peer)
-        given = _sasl_of(request.field("authorization") or "", sasl.offer())
+        given = sasl_of(request.field("authorization") or "", sasl.offer())
         if given is None:
             return self._refused(sasl)
 
@@ -83,6 +83,10 @@ class PageLogins:
         if workers.submit(source, work, wanted, checked):
             return None
         return refusal(HTTPStatus.SERVICE_UNAVAILABLE, TOO_MANY, (("Retry-After", RETRY_S),))
+
+    def wrong(self, peer: str) -> Answer:
+        """The answer to a client whose login was not accepted."""
+        return self._refused(self._sasl(True, peer))
 
     def _sasl(self, secure: bool, peer: str) -> SaslServer:
         """A SASL exchange like that of an AMQP client over TLS. An authentication service is not asked."""
@@ -104,12 +108,12 @@ def _challenges(schemes: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(("WWW-Authenticate", scheme) for scheme in schemes)
 
 
-def _bearer_of(offered: list[str]) -> str | None:
+def _bearer_of(offered: Sequence[str]) -> str | None:
     """The mechanism for bearer tokens."""
     return next((name for name in ("OAUTHBEARER", "XOAUTH2") if name in offered), None)
 
 
-def _sasl_of(field: str, offered: list[str]) -> tuple[str, bytes] | None:
+def sasl_of(field: str, offered: Sequence[str]) -> tuple[str, bytes] | None:
     """SASL mechanism and initial response with the login of the field Authorization; None if it is of another kind,
     malformed, or not offered."""
     scheme, _, given = field.partition(" ")

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.http.web_socket import WebSocketStream
 
 MAX_HEAD_BYTES = 16384
+API = "/api/"
+"""Below this path, requests may have content."""
+MAX_CONTENT_BYTES = 65536
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -26,6 +29,7 @@ class Request:
     version: str
     fields: tuple[tuple[bytes, bytes], ...]
     early: bool
+    content: bytes = b""
 
     @property
     def path(self) -> str:
@@ -81,15 +85,15 @@ class Exchange:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._head_only = False
         self._received = 0
+        self._request: Request | None = None
+        self._content = bytearray()
 
     def receive(self, data: bytes) -> Request | None:
-        """The request when its head is complete, else None. Raises BadRequest."""
+        """The request when its head is complete, below API with its content; else None. Raises BadRequest."""
         self._h11.receive_data(data)
-        try:
-            event = self._h11.next_event()
-        except h11.RemoteProtocolError as error:
-            reason = str(error).partition(": bytearray")[0]  # what the client sent follows, as Python code
-            raise BadRequest(refusal(error.error_status_hint, reason)) from None
+        if self._request is not None:
+            return self._with_content(self._request)
+        event = self._next()
         self._received += len(data)
         if not isinstance(event, h11.Request):
             return None
@@ -99,7 +103,34 @@ class Exchange:
             raise BadRequest(refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large"))
         early = bool(rest)
         method, target, version = (word.decode("latin-1") for word in (event.method, event.target, event.http_version))
-        return Request(method, target, version, tuple(event.headers), early)
+        request = Request(method, target, version, tuple(event.headers), early)
+        if not request.path.startswith(API):
+            return request
+        if self._h11.they_are_waiting_for_100_continue:
+            raise BadRequest(refusal(HTTPStatus.EXPECTATION_FAILED, "send the content at once, without Expect"))
+        self._request = request
+        return self._with_content(request)
+
+    def _with_content(self, request: Request) -> Request | None:
+        """The request when its content is complete."""
+        while True:
+            event = self._next()
+            if isinstance(event, h11.Data):
+                self._content += event.data
+                if len(self._content) > MAX_CONTENT_BYTES:
+                    text = f"the content has more than {MAX_CONTENT_BYTES} octets"
+                    raise BadRequest(refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))
+            elif isinstance(event, h11.EndOfMessage):
+                return replace(request, content=bytes(self._content))
+            else:
+                return None
+
+    def _next(self) -> object:
+        try:
+            return self._h11.next_event()
+        except h11.RemoteProtocolError as error:
+            reason = str(error).partition(": bytearray")[0]  # what the client sent follows, as Python code
+            raise BadRequest(refusal(error.error_status_hint, reason)) from None
 
     def encode(self, answer: Answer) -> bytes:
         """The bytes of the answer, without its file."""

@@ -38,8 +38,11 @@ class Owner(Protocol):
     def internal_error(self, where: str, error: Exception) -> None:
         """Log and count an internal error."""
 
-    def accepted(self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO) -> None:
-        """A client's transport is ready for AMQP."""
+    def accepted(
+        self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = ...,
+        seen: Transport | None = None,
+    ) -> None:  # fmt: skip
+        """A client's transport is ready for AMQP. `seen`: the one that it uses, if `sock` only carries its requests."""
 
 
 class HttpServer:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_router.connections.transports import handshake_timeout_s
 from waymesh_router.events.event import Event, at
+from waymesh_router.runtime.http.caller import PREFIX, Caller
 from waymesh_router.runtime.http.connection import HttpConnection
 from waymesh_router.runtime.http.console import ConsoleFiles
 from waymesh_router.runtime.http.files import StaticFiles
@@ -16,12 +17,13 @@ from waymesh_router.runtime.http.logins import PageLogins
 from waymesh_router.runtime.http.message import Answer, Request, refusal, text_answer
 from waymesh_router.runtime.http.origins import OTHER_HOST, OTHER_ORIGIN, LoopbackHosts, Origins, is_loopback
 from waymesh_router.runtime.http.pages import Page, page
-from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
+from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.transport.listener import Listener
 from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.router import Router
+    from waymesh_router.runtime.http.rest import RestApi
     from waymesh_router.runtime.http.server import Owner
     from waymesh_router.runtime.http.web_socket import WebSocketStream
     from waymesh_router.runtime.workers import Workers
@@ -91,6 +93,7 @@ class HttpListener:
         self._logins = PageLogins(owner, attrs, workers)
         self._site = Site(attrs, lambda path: page(router, attrs, path, owner.loop.now()))
         self._connections = connections
+        self._rest = _rest(owner, attrs, self._logins, workers) if attrs.get("console") else None
 
     def accepted(self, listener: Listener, sock: Transport, peer: str, user: str | None) -> None:
         """A client's transport is ready for a request."""
@@ -111,15 +114,15 @@ class HttpListener:
                 self._owner.accepted(listener, sock, peer, user, partial(WebSocketIO, stream=stream))
 
         fd = sock.fileno()
-        respond = partial(self._respond, peer=peer, secure=isinstance(sock, TlsSocket), user=user)
+        respond = partial(self._respond, caller=Caller(listener, sock, peer, user))
         limit_s = handshake_timeout_s(listener.attrs)
         http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
         self._connections.add(http)
         listener.opening.passed_on(fd, http.close)
 
-    def _respond(
-        self, http: HttpConnection, request: Request, *, peer: str, secure: bool, user: str | None
-    ) -> Answer | None:
+    def _respond(self, http: HttpConnection, request: Request, *, caller: Caller) -> Answer | None:
+        secure = caller.secure
+
         def page_of() -> Answer:
             return self._site.after_login(request)
 
@@ -127,7 +130,9 @@ class HttpListener:
             early = self._site.before_login(request, secure=secure)
             if early is not None:
                 return early
-            if not self._site.known_only or user is not None:
+            if self._rest is not None and request.path.startswith(PREFIX):
+                return self._rest.answer(http, request, caller)
+            if not self._site.known_only or caller.user is not None:
                 return page_of()
             if not secure or request.field("authorization") is None:
                 return self._logins.refuse(secure=secure)
@@ -136,7 +141,7 @@ class HttpListener:
                 if http.waits:
                     http.answer_later(refused or self._guarded(request, page_of))
 
-            return self._logins.check(request, peer, lambda: http.waits, checked)
+            return self._logins.check(request, caller.peer, lambda: http.waits, checked)
         except Exception as error:  # noqa: BLE001 - the connection edge
             return self._internal(request, error)
 
@@ -149,6 +154,13 @@ class HttpListener:
     def _internal(self, request: Request, error: Exception) -> Answer:
         self._owner.internal_error(f"while answering the request for {request.path}", error)
         return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error")
+
+
+def _rest(owner: Owner, attrs: Mapping[str, Any], logins: PageLogins, workers: Workers) -> RestApi:
+    """The REST API, whose modules are only imported for listeners that have it."""
+    from waymesh_router.runtime.http.rest import RestApi
+
+    return RestApi(owner, attrs, logins, workers)
 
 
 def _upgrade(allowed: str) -> Callable[[Request, bool], Answer | None]:
