@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 AXE = BUNDLE.parent / "node_modules" / "axe-core" / "axe.min.js"
 DEADLINE_S = 60.0
 HOSTILE = "=<img src=x onerror=alert(1)>"
-PAGES = ("overview", "topology", "addresses", "links", "connections", "autolinks", "log")
+PAGES = ("overview", "topology", "addresses", "links", "connections", "autolinks", "entities", "log")
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +146,52 @@ def test_a_user_does_what_the_router_allows(mesh: Mesh, page: Page, right: str, 
         else:
             wait_until(lambda: told in page.run("document.body.innerText"), DEADLINE_S, told)
             assert "victim" in str(cells(page, "connections"))
+
+
+def fill(page: Page, field: str, value: str) -> None:
+    """Set a field of a form, as a user does."""
+    page.run(
+        f"""(field => {{
+            Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), 'value').set.call(field, {value!r});
+            field.dispatchEvent(new Event(field.tagName === 'SELECT' ? 'change' : 'input', {{bubbles: true}}));
+        }})(document.querySelector('form [name={field}]'))"""
+    )
+
+
+@pytest.mark.parametrize("right", ["write", "read"])
+def test_entities_are_created_changed_and_deleted(mesh: Mesh, page: Page, right: str) -> None:
+    address = serve(mesh, management=right)
+    with ManagementClient(mesh["A"].url) as client:
+        show(page, address, "entities?type=router.config.address&router=A&create=yes")
+        wait_until(lambda: page.run("document.querySelectorAll('form [name=prefix]').length"), DEADLINE_S, "the form")
+        for field, value in (("name", HOSTILE), ("prefix", "orders"), ("distribution", "multicast"), ("priority", "7")):
+            fill(page, field, value)
+        press(page, "Create…")
+        press(page, "Create")
+        if right == "read":
+            wait_until(lambda: "Not allowed" in page.run("document.body.innerText"), DEADLINE_S, "the refusal")
+            assert not client.query("router.config.address", ["name"])
+            return
+        wait_until(lambda: len(cells(page, "router.config.address")) == 1, DEADLINE_S, "the row")
+        (made,) = client.query("router.config.address", ["name", "prefix", "distribution", "priority", "pattern"])
+        assert made == {
+            "name": HOSTILE, "prefix": "orders", "distribution": "multicast", "priority": 7, "pattern": None,
+        }  # fmt: skip
+        press(page, next(iter(cells(page, "router.config.address"))))
+        press(page, "Delete…")
+        press(page, "Delete")
+        wait_until(lambda: not client.query("router.config.address", ["name"]), DEADLINE_S, "its end")
+
+        show(page, address, "entities?type=log&router=A&search=log/AGENT")
+        wait_until(lambda: len(cells(page, "log")) == 1, DEADLINE_S, "the row")
+        press(page, next(iter(cells(page, "log"))))
+        press(page, "Edit")
+        fill(page, "enable", "trace+")
+        press(page, "Update…")
+        press(page, "Update")
+        wait_until(lambda: client.read("log", identity="log/AGENT")["enable"] == "trace+", DEADLINE_S, "the level")
+        assert page.run("document.querySelectorAll('img').length") == 0
+        assert page.errors == []
 
 
 def test_a_lost_router_is_shown(mesh: Mesh, page: Page) -> None:

@@ -3,6 +3,7 @@ import type { PageEntry } from "../parts/console.tsx";
 import { Addresses } from "./addresses.tsx";
 import { Autolinks } from "./autolinks.tsx";
 import { Connections } from "./connections.tsx";
+import { Entities } from "./entities.tsx";
 import { Links } from "./links.tsx";
 import { LogTail } from "./log.tsx";
 import { Overview } from "./overview.tsx";
@@ -15,5 +16,6 @@ export const PAGES: readonly PageEntry[] = [
   { name: "links", title: "Links", view: Links },
   { name: "connections", title: "Connections", view: Connections },
   { name: "autolinks", title: "Autolinks and link routes", view: Autolinks },
+  { name: "entities", title: "Entities", view: Entities },
   { name: "log", title: "Log", view: LogTail },
 ];
