@@ -9,6 +9,7 @@ import pytest
 from proton import Message
 
 from tests.kit.browser import Page, opened
+from tests.kit.certificates import Authority
 from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh
 from tests.kit.mesh import Mesh, wait_address
@@ -22,7 +23,10 @@ pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 AXE = BUNDLE.parent / "node_modules" / "axe-core" / "axe.min.js"
 DEADLINE_S = 60.0
 HOSTILE = "=<img src=x onerror=alert(1)>"
-PAGES = ("overview", "topology", "addresses", "links", "connections", "autolinks", "entities", "log")
+PAGES = (
+    *("overview", "topology", "addresses", "links", "connections", "autolinks"),
+    *("policy", "certificates", "entities", "log"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -116,14 +120,14 @@ def test_figures_are_those_of_the_mesh(mesh: Mesh, page: Page) -> None:
 
 
 def test_pages_are_accessible_and_fit(mesh: Mesh, page: Page) -> None:
-    address = serve(mesh)
+    address, axe = serve(mesh), AXE.read_text(encoding="utf-8")
     for place in PAGES:
+        show(page, address, place)
+        wait_until(lambda: page.run("document.querySelectorAll('table').length"), DEADLINE_S, f"the page {place}")
+        page.run(f"{axe}; 0")
         for width, scheme in ((1400, "light"), (360, "dark")):
             page.look(width, scheme)
-            show(page, address, place)
-            wait_until(lambda: page.run("document.querySelectorAll('table').length"), DEADLINE_S, f"the page {place}")
             assert page.run("document.documentElement.scrollWidth <= innerWidth"), (place, width)
-            page.run(f"{AXE.read_text(encoding='utf-8')}; 0")
             run = "axe.run().then(found => { window.found = found.violations.map(v => [v.impact, v.id]) })"
             page.call("Runtime.evaluate", expression=run, awaitPromise=True)
             assert [one for one in page.run("found") if one[0] in ("serious", "critical")] == [], (place, width)
@@ -191,6 +195,23 @@ def test_entities_are_created_changed_and_deleted(mesh: Mesh, page: Page, right:
         press(page, "Update")
         wait_until(lambda: client.read("log", identity="log/AGENT")["enable"] == "trace+", DEADLINE_S, "the level")
         assert page.run("document.querySelectorAll('img').length") == 0
+        assert page.errors == []
+
+
+def test_policy_and_certificates_show_what_is_so(mesh: Mesh, page: Page, tmp_path: Path) -> None:
+    address = serve(mesh)
+    pair = Authority(tmp_path).issue("server", {"CN": "localhost"}, ("localhost",))
+    with ManagementClient(mesh["A"].url) as client:
+        client.create("sslProfile", {"certFile": str(pair.cert), "privateKeyFile": str(pair.key)}, name="tls")
+        client.update({"dryRun": True}, "policy")
+        show(page, address, "certificates?router=A")
+        wait_until(lambda: ", in " in cells(page, "certificates").get("tls", {}).get("Expires", ""), DEADLINE_S, "tls")
+        show(page, address, "policy?router=A")
+        wait_cell(page, "policy", "A", **{"Dry run": "yes"})
+        press(page, "A")
+        press(page, "Enforce policy…")
+        press(page, "Enforce policy")
+        wait_cell(page, "policy", "A", **{"Dry run": "no"})
         assert page.errors == []
 
 

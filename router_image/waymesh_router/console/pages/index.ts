@@ -2,11 +2,13 @@
 import type { PageEntry } from "../parts/console.tsx";
 import { Addresses } from "./addresses.tsx";
 import { Autolinks } from "./autolinks.tsx";
+import { Certificates } from "./certificates.tsx";
 import { Connections } from "./connections.tsx";
 import { Entities } from "./entities.tsx";
 import { Links } from "./links.tsx";
 import { LogTail } from "./log.tsx";
 import { Overview } from "./overview.tsx";
+import { Policy } from "./policy.tsx";
 import { Topology } from "./topology.tsx";
 
 export const PAGES: readonly PageEntry[] = [
@@ -16,6 +18,8 @@ export const PAGES: readonly PageEntry[] = [
   { name: "links", title: "Links", view: Links },
   { name: "connections", title: "Connections", view: Connections },
   { name: "autolinks", title: "Autolinks and link routes", view: Autolinks },
+  { name: "policy", title: "Policy", view: Policy },
+  { name: "certificates", title: "Certificates", view: Certificates },
   { name: "entities", title: "Entities", view: Entities },
   { name: "log", title: "Log", view: LogTail },
 ];
