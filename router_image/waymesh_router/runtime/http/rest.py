@@ -10,7 +10,6 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -91,7 +90,8 @@ class RestApi:
             return
         if reply.status == UNAUTHORIZED:
             refused = self._logins.refuse(secure=caller.secure) if login is None else self._logins.wrong(caller.peer)
-            http.answer_later(replace(refused, refused="", failed_login=False))  # the AMQP connection has logged it
+            schemes = tuple(one for one in refused.fields if one[0] == "WWW-Authenticate")
+            http.answer_later(_failure(UNAUTHORIZED, refused.refused, schemes))  # the AMQP connection has logged it
             return
         made: list[Answer] = []
 
