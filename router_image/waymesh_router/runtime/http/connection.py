@@ -64,6 +64,10 @@ class HttpConnection:
         self._timer: Timer | None = loop.call_later(limit_s, self._expire) if limit_s < math.inf else None
         loop.register(sock.fileno(), self, EPOLLIN, low_priority=True)
 
+    def take_content(self) -> None:
+        """Requests for the REST API may have content."""
+        self._exchange.takes_content = True
+
     def on_event(self, mask: int) -> None:
         """Continue to read the request or to write the answer."""
         if self.waits:  # no input is awaited: the connection is lost

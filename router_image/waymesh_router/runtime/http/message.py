@@ -85,11 +85,13 @@ class Exchange:
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._head_only = False
         self._received = 0
+        self.takes_content = False
+        """Whether requests below API may have content; other content is ignored."""
         self._request: Request | None = None
         self._content = bytearray()
 
     def receive(self, data: bytes) -> Request | None:
-        """The request when its head is complete, below API with its content; else None. Raises BadRequest."""
+        """The request, complete: its head, and content if it `takes_content`; else None. Raises BadRequest."""
         self._h11.receive_data(data)
         if self._request is not None:
             return self._with_content(self._request)
@@ -104,7 +106,7 @@ class Exchange:
         early = bool(rest)
         method, target, version = (word.decode("latin-1") for word in (event.method, event.target, event.http_version))
         request = Request(method, target, version, tuple(event.headers), early)
-        if not request.path.startswith(API):
+        if not self.takes_content or not request.path.startswith(API):
             return request
         if self._h11.they_are_waiting_for_100_continue:
             raise BadRequest(refusal(HTTPStatus.EXPECTATION_FAILED, "send the content at once, without Expect"))

@@ -117,6 +117,8 @@ class HttpListener:
         respond = partial(self._respond, caller=Caller(listener, sock, peer, user))
         limit_s = handshake_timeout_s(listener.attrs)
         http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
+        if self._rest is not None:
+            http.take_content()
         self._connections.add(http)
         listener.opening.passed_on(fd, http.close)
 
