@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.sasl import SaslServer
+from waymesh_amqp.tables import shrink
 from waymesh_router.core.link_health import LinkHealth, deliveries_of, is_blocked
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Event, Log, about, short
@@ -25,6 +26,10 @@ MODULE = "ROUTER_CORE"
 STUCK = "Stuck delivery: At least one delivery on this link has been undelivered/unsettled for"
 BLOCKED = "Link blocked with zero credit for"
 """The beginnings of these lines are those of Qpid Dispatch, which scripts look for."""
+
+
+SHRINK_EVERY = 1_024
+"""Number of links that end between two looks at the size of their table."""
 
 
 class EventLog(TelemetryHooks):
@@ -144,6 +149,8 @@ class EventLog(TelemetryHooks):
     def link_detached(self, link: RouterLink) -> None:
         if link.id in self._attached:
             self._attached.discard(link.id)
+            if len(self._attached) % SHRINK_EVERY == 0:
+                shrink(self._attached)
             connection: RouterConnection = link.connection
             kind = LogEvent.LINK_LOST if connection.over else LogEvent.LINK_DETACHED
             delays = self._health.of(link)

@@ -146,6 +146,8 @@ class MemoryRelief:
         """The last number of arrival to drop, so that messages whose senders are gone take at most `allowed` bytes;
         0 if they take no more."""
         core = self._core
+        if core.budget.kept <= allowed:  # of all senders: a search of all links takes long
+            return 0
         waiting = [queued for address in core.addresses.values() for queued in address.pending or ()]
         for link in core.links.values():
             if link.is_sender and link.partner is None:

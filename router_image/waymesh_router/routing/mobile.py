@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from itertools import islice
 
+from waymesh_amqp.tables import shrink
 from waymesh_router.routing import messages
 from waymesh_router.routing.effects import Effect, MobileAdd, MobileDel, MobileFlush
 from waymesh_router.routing.messages import Mau
@@ -81,6 +82,8 @@ class LocalMobiles:
         for key in add:
             del self._add[key]
         self._announced.update(add)
+        for table in (self._announced, self._add, self._delete):
+            shrink(table)
         self._announce_again.clear()
         self.seq += 1
         self._last = now

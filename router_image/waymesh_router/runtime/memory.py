@@ -49,11 +49,17 @@ def _machine() -> int:
 class Trimmer:
     """Returns freed memory to the system: glibc keeps memory that was freed below a block in use until malloc_trim."""
 
-    def __init__(self, trim: Callable[[int], object] | None = None) -> None:
-        """`trim`: called instead of the C library's malloc_trim, which some libraries do not have."""
+    def __init__(
+        self, trim: Callable[[int], object] | None = None, free: Callable[[], object] = lambda: None
+    ) -> None:
+        """`trim`: called instead of the C library's malloc_trim, which some libraries do not have. `free`: called
+        before it when links or connections have ended."""
+        self._free = free
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
         self._links = self._connections = 0  # that had ended at the last trim
+        self._seen = 0  # links that had ended at the last call
+        self._trimmed = False  # for many links, and not yet for those that ended after them
         self._resident = 0  # bytes after the last trim
 
     def ended(self, links: int, connections: int, resident: Callable[[], int]) -> bool:
@@ -62,9 +68,13 @@ class Trimmer:
         used = resident()
         self._resident = self._resident or used
         grown = connections > self._connections and used - self._resident >= GROWN_BYTES
-        if links - self._links < MANY_ENDED and not grown:
+        still, self._seen = links > self._seen, links
+        last = self._trimmed and not still and links > self._links
+        if links - self._links < MANY_ENDED and not grown and not last:
             return False
+        self._trimmed = not last
         self._links, self._connections = links, connections
+        self._free()
         if self._trim is not None:
             self._trim(0)
         self._resident = resident()

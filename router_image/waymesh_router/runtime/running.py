@@ -13,7 +13,9 @@ import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
+from waymesh_amqp.tables import shrink_all
 from waymesh_router.core.memory_levels import NORMAL
 from waymesh_router.events.event import Event
 from waymesh_router.memory.watermark import default_limit
@@ -106,7 +108,8 @@ class Running:
         self.host.attach(self.router)
         self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
         self._unusable = [*repeated, *unusable]
-        self._trimmer = Trimmer()
+        core = self.router.core
+        self._trimmer = Trimmer(free=partial(shrink_all, core.links, core.addresses, core.connections))
         self._pools = FreePools(self.router.core.context.portions, self.host.memory_usage)
         self.host.free_memory = self._pools.free
 

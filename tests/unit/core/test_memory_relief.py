@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -269,3 +270,16 @@ def test_while_memory_is_short_the_oldest_messages_beyond_a_tenth_of_it_are_drop
     assert [bodies(reader, 20) for reader in readers] == [1, 1, 1, 2]
     assert not there.end.conn.done
     assert f"{2 * SIZE + COPIES} bytes" in scene.log[0]
+
+
+def test_nothing_is_searched_while_few_bytes_wait() -> None:
+    """Four times a second while memory is short: with 100,000 links that would take a turn of milliseconds."""
+    few, many = Scene(), Scene()
+    for scene, addresses in ((few, 10), (many, 1_000)):
+        consumer = scene.consumer()
+        for number in range(1, addresses):
+            consumer.send(frames.attach_receiver(f"r{number}", number, address=f"q{number}"))
+        scene.producer(1).kill()
+    assert steps(partial(few.relief.when_short, True, 10 * SIZE)) == steps(
+        partial(many.relief.when_short, True, 10 * SIZE)
+    )

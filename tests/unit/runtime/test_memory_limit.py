@@ -89,3 +89,15 @@ def test_memory_is_given_back_when_a_connection_of_a_large_process_has_ended() -
     assert calls == [0], "the last trim left that much"
     trimmer.ended(0, 3, lambda: MIB + 2 * GROWN_BYTES)
     assert calls == [0, 0]
+
+
+def test_memory_is_given_back_once_more_when_the_last_links_have_ended() -> None:
+    calls: list[int] = []
+    freed: list[None] = []
+    trimmer = Trimmer(calls.append, lambda: freed.append(None))
+    for ended in (MANY_ENDED, MANY_ENDED + 5, MANY_ENDED + 9):
+        trimmer.ended(ended, 0, lambda: MIB)
+    assert len(calls) == len(freed) == 1
+    for _ in range(3):
+        trimmer.ended(MANY_ENDED + 9, 0, lambda: MIB)
+    assert len(calls) == len(freed) == 2

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import syslog
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from waymesh_router.events.event import Event, without_event
 from waymesh_router.events.line_limit import WINDOW_S, LineLimit
+from waymesh_router.runtime.log.recent import LogLine, RecentLines
 from waymesh_router.runtime.log.rotation import KEPT_FILES, RotatingFile, Rotation, RotationError
 from waymesh_schema.errors import SchemaError
 from waymesh_schema.events import PROVOKED, LogEvent
@@ -111,19 +112,6 @@ def open_sink(output: str, rotation: Rotation | None = None) -> Sink:
     return _FileSink(output) if rotation is None else RotatingFile(output, rotation)
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """A written line; `text` ends with the event; `timestamp` in seconds since 1970; `file` and `line`: its position in
-    the code."""
-
-    module: str
-    level: str
-    text: str
-    file: str
-    line: int
-    timestamp: int
-
-
 _Output = tuple[str, Rotation | None]
 """A value of `outputFile`, and when the file is renamed."""
 _Opener = Callable[[str, Rotation | None], Sink]
@@ -155,7 +143,7 @@ class Log:
         self._effective: dict[str, _Effective] = {}
         self._sinks: dict[_Output, Sink] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
+        self._recent = RecentLines(RING_LINES)
         self._limit = LineLimit()
         self.lost = 0
         """Number of lines that a sink did not accept."""
@@ -194,7 +182,7 @@ class Log:
         entry = LogLine(
             module, level, text if event is None else text + event.suffix, file, number, int(now.timestamp())
         )
-        self._ring.append(entry)
+        self._recent.append(entry)
         timed = settings.timestamp and settings.output[0] != "syslog"
         stamp = self._stamp(now, settings.json) if timed else ""
         line = _json_line(entry, whole, event, stamp, settings) if settings.json else _line(entry, stamp, settings)
@@ -250,7 +238,7 @@ class Log:
 
     def keep(self, lines: int) -> None:
         """Set the number of recent lines to keep."""
-        self._ring = deque(self._ring, maxlen=lines)
+        self._recent.keep(lines)
 
     def set_time(self, utc: bool, time_format: str | None) -> None:
         """Write times in UTC or in the clock's zone, in a strftime format or the default one."""
@@ -263,8 +251,7 @@ class Log:
 
     def recent(self, limit: int | None = None) -> list[LogLine]:
         """The most recent lines, at most `limit`, oldest first."""
-        lines = list(self._ring)
-        return lines if limit is None else lines[max(0, len(lines) - limit) :]
+        return self._recent.lines(limit)
 
     def stats(self, module: str) -> dict[str, int]:
         """The counters of a module's `logStats` entity."""

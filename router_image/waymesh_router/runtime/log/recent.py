@@ -1,0 +1,68 @@
+"""The recent lines of the log. Few small objects: they would keep the memory in use in which they were made."""
+
+from __future__ import annotations
+
+import marshal
+from collections import deque
+from dataclasses import dataclass
+from operator import attrgetter
+
+PACKED_LINES = 64
+"""Lines that become one object. Objects of more than 512 bytes are not in the blocks of Python's small objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A written line; `text` ends with the event; `timestamp` in seconds since 1970; `file` and `line`: its position in
+    the code."""
+
+    module: str
+    level: str
+    text: str
+    file: str
+    line: int
+    timestamp: int
+
+
+_values = attrgetter(*LogLine.__slots__)
+
+
+class RecentLines:
+    """At most `most` lines.
+
+    A line that stays where it was made, among the objects of links that end soon, keeps a whole block of 1 MiB. So the
+    lines are packed, and only the last ones are objects of their own.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._packed: deque[bytes] = deque()
+        self._last: list[LogLine] = []
+
+    def append(self, line: LogLine) -> None:
+        """Add a line; the oldest ones go."""
+        self._last.append(line)
+        if len(self._last) < PACKED_LINES:
+            return
+        self._packed.append(marshal.dumps(list(map(_values, self._last))))
+        self._last = []
+        while (len(self._packed) - 1) * PACKED_LINES >= self._most:
+            self._packed.popleft()
+
+    def keep(self, most: int) -> None:
+        """Set the maximum."""
+        lines = self.lines(most)
+        self._most, self._last = most, []
+        self._packed.clear()
+        for line in lines:
+            self.append(line)
+
+    def lines(self, limit: int | None = None) -> list[LogLine]:
+        """The most recent lines, at most `limit`, oldest first."""
+        most = self._most if limit is None else min(limit, self._most)
+        found = list(self._last)
+        for packed in reversed(self._packed):
+            if len(found) >= most:
+                break
+            found = [*(LogLine(*each) for each in marshal.loads(packed)), *found]
+        return found[max(0, len(found) - most) :]
