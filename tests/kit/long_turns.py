@@ -106,12 +106,14 @@ class Scene:
         """The event and what follows, in turns of the event loop."""
         yield lambda: self._turn(event)
         core = self.core
-        while self._input or core.ending or core.context.portions:
+        while self._input or core.ending or core.context.portions or core.expiry.busy:
             yield lambda: self._turn(self._read)
 
     def _turn(self, work: Callable[[], object]) -> None:
         work()
         self._long_work.run(0.0)
+        if self.core.expiry.busy:
+            self.core.credit.end_expired()
         self.hub.turn()
 
     def _read(self) -> None:

@@ -14,7 +14,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.unit.core.edge_peer import configure
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
-from waymesh_amqp.performatives import Disposition, Transfer
+from waymesh_amqp.performatives import Disposition, Flow, Transfer
 from waymesh_amqp.types import Described
 from waymesh_router.core.forwarding.expiry import A_TURN
 
@@ -322,3 +322,26 @@ def test_a_consumer_that_is_gone_is_forgotten(hub: Hub) -> None:
     assert not core.credit.end_expired()
     assert not core.expiry.links
     assert core.counters.expired == 0
+
+
+def test_very_many_are_sent_in_several_turns(hub: Hub) -> None:
+    """In their order; a drain is answered after the last one."""
+    core, receiver = core_of(hub), consumer(hub)
+    count = 13 * 200
+    for first in range(0, count, 200):
+        sender = producer(hub)
+        sender.send(*[frames.transfer(n, encode_message(Message(body=first + n))) for n in range(200)])
+    receiver.frames()
+    core.expiry.next_turn()
+    receiver.end.feed(frames.credit(2 * count, drain=True, incoming_window=2 * count))
+    turns = 0
+    while core.expiry.busy and core.credit.end_expired():
+        turns += 1
+        hub.turn()
+    assert turns == count // (4 * A_TURN) - 1  # before the last one
+    seen = [f for f in receiver.frames() if isinstance(f, Seen)]
+    bodies = [decode_message(f.payload).body for f in seen if isinstance(f.performative, Transfer)]
+    assert bodies == list(range(count))
+    (answer,) = [f.performative for f in seen if isinstance(f.performative, Flow) and f.performative.handle == 0]
+    assert (answer.drain, answer.link_credit) == (True, 0)
+    assert seen[-1].performative is answer

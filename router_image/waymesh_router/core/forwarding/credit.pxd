@@ -18,6 +18,7 @@ cdef class CreditEvents:
     cdef readonly Gathering gathering
     cpdef on_credit(self, RouterLink out)
     cpdef send_freed(self)
+    cdef bint goes_on(self, RouterLink out) except -1
     cpdef bint end_expired(self) except -1
     cpdef tick_streams(self, double now)
     cdef on_writable(self, Connection connection)

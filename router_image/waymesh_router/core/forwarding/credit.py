@@ -65,7 +65,15 @@ class CreditEvents:
                         self.pending.await_credit(address)
         elif out.address is not None and out.address.pending is not None:
             self.pending.drain_to(out.address, out)
-        out.finish_drain()
+        if out.drain and not self.goes_on(out):
+            out.finish_drain()
+
+    def goes_on(self, out: RouterLink) -> cython.bint:
+        """Whether deliveries wait that may be sent on the link in the next turn of the event loop."""
+        expiry: Expiry = self.pending.expiry
+        if out.address is not None and out.address in expiry.addresses:
+            expiry.links[out] = None
+        return out in expiry.links
 
     def send_freed(self) -> None:
         """Windows have room again: send what waits for them."""
@@ -80,8 +88,8 @@ class CreditEvents:
                 self.pending.await_credit(address)
 
     def end_expired(self) -> cython.bint:
-        """Go on where the last turn of the event loop had ended as many expired deliveries as it could. Returns whether
-        some are left."""
+        """Go on where the last turn of the event loop had ended or sent as many waiting deliveries as it could. Returns
+        whether some are left."""
         expiry: Expiry = self.pending.expiry
         expiry.next_turn()
         while expiry.addresses and expiry.left:

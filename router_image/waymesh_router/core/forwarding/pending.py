@@ -36,6 +36,9 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
 
+A_SHARE = cython.declare(cython.int, 3)
+"""A_SHARE + 1 deliveries that are sent count as one expired one that ends, see `Expiry.may_end`."""
+
 
 class PendingDeliveries:
     """The queues `Address.pending`; None while consumers are ready."""
@@ -158,13 +161,22 @@ class PendingDeliveries:
         pending: PendingQueue | None = address.pending
         q: Queued | None
         waiting: cython.int = 0
+        sent: cython.int = 0
+        left: cython.Py_ssize_t
         try:
             while address.pending is not None:
                 pending = address.pending
                 q = pending.first()
                 if q is None:
                     break
+                left = self.expiry.left
                 if self.pass_on(address, q):
+                    if self.expiry.left != left:
+                        continue  # it had expired, and counted
+                    sent += 1
+                    if sent & A_SHARE == 0 and not self.expiry.may_end():
+                        self.expiry.addresses[address] = None
+                        break
                     continue
                 if q.barring() is None:
                     break  # no consumer is ready
@@ -221,6 +233,7 @@ class PendingDeliveries:
             return
         q: Queued
         pending: PendingQueue
+        sent: cython.int = 0
         while address.pending is not None and self.choice.takes(address, out):
             pending = address.pending
             if pending.barred is not None:  # some may be barred from this consumer
@@ -235,6 +248,10 @@ class PendingDeliveries:
             self.choice.picked = None
             self.take_out(address, q)
             send_to(self, q, out)
+            sent += 1
+            if sent & A_SHARE == 0 and not self.expiry.may_end():
+                self.expiry.links[out] = None
+                return
 
     def consumer_left(self, address: Address) -> None:
         """A consumer has left, others remain. If they are all on one connection, what it bars has no path any more."""
