@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 A_TURN = 256
 """Maximum number of expired deliveries that are ended in one turn of the event loop: about 0.5 ms of work. Waiting
-deliveries that are sent count, too, four as one: decision 0071."""
+deliveries that are sent count, too, four as one: decision 0073."""
 AGED_S = cython.declare(cython.double, 1.0)
 """The ttl of a delivery that waited for less is sent as it came."""
 STALE_S = cython.declare(cython.double, 0.25)
