@@ -38,15 +38,15 @@ cdef class PendingDeliveries:
     cdef drain_to(self, Address address, RouterLink out)
     cpdef consumer_left(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
-    cdef bint expire(self, Address address, Queued q) except -1
     cdef give_back(self, Queued q, bytes state)
     cpdef release_all(self, Address address)
     cpdef release_some(self, Address address, int count)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
     cdef drop_of(self, Address address, RouterConnection connection, long long until)
-    cdef return_all(self, Address address, list back)
     cdef withdraw(self, Queued q)
     cdef take_out(self, Address address, Queued q)
 
 cdef send_to(PendingDeliveries pending, Queued q, RouterLink out)
+cdef bint expire(PendingDeliveries pending, Address address, Queued q) except -1
+cdef return_all(PendingDeliveries pending, Address address, list back)

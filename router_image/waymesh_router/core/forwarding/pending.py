@@ -192,7 +192,7 @@ class PendingDeliveries:
         """Send the first delivery of a group, or end its wait if it has expired or has no path. False if no consumer is
         ready."""
         if q.expires != 0.0 and self.expiry.is_over(q):
-            return self.expire(address, q)
+            return expire(self, address, q)
         lk: RouterLink | None = q.barring()
         self.choice.priority = q.priority
         self.choice.settled = q.settled
@@ -213,16 +213,6 @@ class PendingDeliveries:
             self.give_back(q, RELEASED)
         return True
 
-    def expire(self, address: Address, q: Queued) -> cython.bint:
-        """End the wait of an expired delivery. False if it must wait for the next turn of the event loop."""
-        if not self.expiry.may_end():
-            self.expiry.addresses[address] = None
-            return False
-        self.expiry.count(address)
-        self.take_out(address, q)
-        self.give_back(q, ACCEPTED if address.drops_expired else EXPIRED_REJECTED)
-        return True
-
     def drain_to(self, address: Address, out: RouterLink) -> None:
         """Like `drain`, when `out` may have become ready.
 
@@ -241,7 +231,7 @@ class PendingDeliveries:
                 return
             q = pending.free.first()
             if q.expires != 0.0 and self.expiry.is_over(q):
-                if not self.expire(address, q):
+                if not expire(self, address, q):
                     return
                 continue
             self.choice.priority = q.priority
@@ -325,7 +315,7 @@ class PendingDeliveries:
         """Return the unsettled deliveries that arrived on a link and wait for a consumer."""
         address = lk.address
         if address is not None and address.pending is not None:
-            self.return_all(address, [q for q in address.pending if q.link is lk and q.delivery is not None])
+            return_all(self, address, [q for q in address.pending if q.link is lk and q.delivery is not None])
 
     def drop_of(self, address: Address, connection: RouterConnection | None, until: cython.longlong) -> None:
         """Return all deliveries that arrived on a connection and wait here, and drop those that are settled.
@@ -333,14 +323,7 @@ class PendingDeliveries:
         Arguments: see `Queued.came_from`.
         """
         if address.pending is not None:
-            self.return_all(address, [q for q in address.pending if q.came_from(connection, until)])
-
-    def return_all(self, address: Address, back: list[Any]) -> None:
-        """Remove deliveries from the queue of an address and return them."""
-        for q in back:
-            self.take_out(address, q)
-        for q in back:
-            self.give_back(q, RELEASED)
+            return_all(self, address, [q for q in address.pending if q.came_from(connection, until)])
 
     def withdraw(self, q: Queued) -> None:
         """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""
@@ -363,3 +346,22 @@ def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:
     elif not pending.sizes.send_elsewhere(q):
         q.unstarted = 0
         pending.give_back(q, OVER_CONSUMER_MAXIMUM)
+
+
+def expire(pending: PendingDeliveries, address: Address, q: Queued) -> cython.bint:
+    """End the wait of an expired delivery. False if it must wait for the next turn of the event loop."""
+    if not pending.expiry.may_end():
+        pending.expiry.addresses[address] = None
+        return False
+    pending.expiry.count(address)
+    pending.take_out(address, q)
+    pending.give_back(q, ACCEPTED if address.drops_expired else EXPIRED_REJECTED)
+    return True
+
+
+def return_all(pending: PendingDeliveries, address: Address, back: list[Any]) -> None:
+    """Remove deliveries from the queue of an address and return them."""
+    for q in back:
+        pending.take_out(address, q)
+    for q in back:
+        pending.give_back(q, RELEASED)
