@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
-from waymesh_amqp.message import Message, decode_message, encode_message
+from waymesh_amqp.message import decode_message
 from waymesh_amqp.transfer import whole_transfer
-from waymesh_amqp.types import Symbol, decode, encode
+from waymesh_amqp.types import decode
+from waymesh_router.control_messages import before_body, content_of, control_message, encode_body
 from waymesh_router.core.addresses.keys import EDGE, MOBILE, bare_address
 from waymesh_router.core.addresses.later_changes import CHANGES_AT_ONCE, LaterChanges
 from waymesh_router.core.addresses.reserved import ReservedAddresses
@@ -23,6 +23,7 @@ from waymesh_router.core.portions import Rounds
 from waymesh_router.events.event import Event, about, short
 from waymesh_router.log.mesh_log import MeshLog
 from waymesh_router.routing import effects as fx
+from waymesh_router.routing.demand import OPCODE as DEMAND
 from waymesh_router.routing.engine import RoutingEngine
 from waymesh_schema.events import LogEvent
 
@@ -37,10 +38,6 @@ ANNOUNCE_COST = 10
 MESSAGE_WORK = 100
 """Cost of a control message in its connection's budget, in addition to a quarter of its octets."""
 PROPERTIES = b"\x00\x53\x73"
-NULL = b"\x40"
-CONTENT_CACHE_BYTES = 1000
-"""Maximum size of control messages whose decoded content is cached: all neighbours send the same link states."""
-CONTENTS_KEPT = 2048
 DRAIN_SURCHARGE = 1_000_000
 """Added to the link costs of a draining router: more than the cost of any detour, but sums of costs fit in 32 bits."""
 
@@ -81,7 +78,7 @@ class Mesh(ControlPlaneHooks):
             fx.MobileAdd: lambda e: core.remote_routers.add_consumers(e.router_id, e.key, e.treatment),
             fx.MobileDel: lambda e: core.remote_routers.remove_consumers(e.router_id, e.key),
             fx.MobileFlush: self._mobile_flush,
-            fx.LinkStateChanged: lambda e: None,  # only for the log
+            fx.LinkStateChanged: lambda e: self._note_demand(e.router_id),
             fx.LogEvent: lambda e: core.log(e.module, e.level, e.text),
             fx.RefuseRouter: self._refused.append,
             fx.TopologyChanged: self._topology_changed,
@@ -137,7 +134,13 @@ class Mesh(ControlPlaneHooks):
         connection.budget -= MESSAGE_WORK + len(message) // 4
         if isinstance(opcode, str) and isinstance(body, Mapping):
             self._lines.received(connection.id, opcode, body)
-            self.run(self.engine.on_control(connection.id, opcode, body, self.core.now))
+            if opcode != DEMAND:
+                self.run(self.engine.on_control(connection.id, opcode, body, self.core.now))
+            elif sender := self.engine.demand.sender(body):
+                self.core.demand.arrived(sender, body)
+
+    def tell(self, router_id: str, body: Mapping[str, object]) -> None:
+        self.run([self.engine.demand.to(router_id, body)])
 
     def _destination(self, message: bytes) -> str:
         """properties.to, "" if there is none. Raises DecodeError.
@@ -163,8 +166,7 @@ class Mesh(ControlPlaneHooks):
         start = self._sections.rest
         if message[start : start + 3] == PROPERTIES:
             start = decode(message, start)[1]
-        content = message[start:]
-        return _kept_content(content) if len(content) <= CONTENT_CACHE_BYTES else _decode_content(content)
+        return content_of(message[start:])
 
     # ---- draining
     def withdraw(self) -> None:
@@ -312,6 +314,7 @@ class Mesh(ControlPlaneHooks):
 
     def _node_up(self, e: fx.NodeUp) -> None:
         self.core.remote_routers.node_up(e.router_id)
+        self._note_demand(e.router_id)
         event = Event(LogEvent.TOPOLOGY_ROUTER_ADDED, {"router": e.router_id})
         self.core.log("ROUTER_LS", "info", f"Router {e.router_id} added", event)
         self._paths_change()
@@ -319,6 +322,7 @@ class Mesh(ControlPlaneHooks):
     def _node_down(self, e: fx.NodeDown) -> None:
         self._forget_later(e.router_id)
         self.core.remote_routers.node_down(e.router_id)
+        self.core.demand.lost(e.router_id)
         event = Event(LogEvent.TOPOLOGY_ROUTER_REMOVED, {"router": e.router_id})
         self.core.log("ROUTER_LS", "info", f"Router {e.router_id} removed", event)
         self._paths_change()
@@ -332,6 +336,10 @@ class Mesh(ControlPlaneHooks):
         later = self._later.pop(router_id, None)
         if later is not None:
             self.core.context.portions.remove(later)
+
+    def _note_demand(self, router_id: str) -> None:
+        if router_id in self.core.nodes:
+            self.core.nodes[router_id].demand = self.engine.demand.told_by(router_id)
 
     def _set_link(self, e: fx.SetLink) -> None:
         node = self.core.nodes[e.router_id]
@@ -363,36 +371,6 @@ class Mesh(ControlPlaneHooks):
     def _paths_change(self) -> None:
         self._moved = True
         self._trees.clear()
-
-
-def control_message(to: str, opcode: str, body: Mapping[str, object], ingress: str | None) -> bytes:
-    """An encoded control message; `ingress`: the id of this router, None for a message of one hop."""
-    return before_body(to, opcode, ingress) + encode_body(body)
-
-
-def encode_body(body: Mapping[str, object]) -> bytes:
-    """The encoded body value of a control message."""
-    return encode({Symbol(key): value for key, value in body.items()})
-
-
-@lru_cache(maxsize=1024)
-def before_body(to: str, opcode: str, ingress: str | None) -> bytes:
-    """The bytes of a control message before the value of its body."""
-    annotations = None
-    if ingress is not None:
-        annotations = {TRACE: ["0/" + ingress], INGRESS: "0/" + ingress}
-    properties = {"opcode": opcode}
-    message = Message(message_annotations=annotations, to=to, application_properties=properties, body_kind="value")
-    return encode_message(message).removesuffix(NULL)
-
-
-def _decode_content(content: bytes) -> tuple[object, object]:
-    """Opcode and body of a message without its properties. Raises DecodeError."""
-    decoded = decode_message(content)
-    return (decoded.application_properties or {}).get("opcode"), decoded.body
-
-
-_kept_content = lru_cache(maxsize=CONTENTS_KEPT)(_decode_content)
 
 
 def _bare_id(text: object) -> str:

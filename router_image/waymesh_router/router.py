@@ -143,8 +143,7 @@ class Router:
         settings.client = True
         settings.offload = self.host.offload
         settings.hostname = attrs.get("openHostname") or attrs.get("host")
-        password = attrs.get("saslPassword")
-        if password:
+        if password := attrs.get("saslPassword"):
             password = self.host.password(f"connector {connector_name}: saslPassword", str(password))
         settings.sasl = SaslClient(mechanisms_of(attrs), attrs.get("saslUsername"), password, external=peer.tls)
         return new_connection(settings, attrs, peer, self.core)
@@ -192,7 +191,7 @@ class Router:
             "draining": self.drain.tick, "balance": self.client_share.tick, "logins": self._login_expiry.tick,
             "certificates": OwnCertificates(self.host, self.connectors).tick, "memory": self.admission.tick,
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._end_idle_connectors(),
-            "windows": self.core.spread.tick, "link routes": lambda _: self.core.routed_attaches.tick(),
+            "windows": self.core.demand.tick, "link routes": lambda _: self.core.routed_attaches.tick(),
             "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
             "edge routers": self.core.edges.tick, "streams": self.core.credit.tick_streams,
             "relays": lambda _: self.core.relays.tick(), "telemetry": self._telemetry.tick,
@@ -209,6 +208,7 @@ class Router:
             self.admission.relief.end_excess(now)
         following = min(following, self._long_work.run(now))
         self.core.credit.send_freed()
+        self.core.demand.ask_soon()
         if self.core.expiry.busy and self.core.credit.end_expired():
             following = now
         busy = self.core.connections or self.core.closing or self.drain.status == DRAINING or self.collector is not None

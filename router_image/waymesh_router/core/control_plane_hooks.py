@@ -37,5 +37,8 @@ class ControlPlaneHooks:
     def control_lost(self, connection: RouterConnection) -> None:
         """An inter-router connection is gone."""
 
+    def tell(self, router_id: str, body: Mapping[str, object]) -> None:
+        """Send another router a message about demand."""
+
     def control_message(self, connection: RouterConnection, message: bytes) -> None:
         """A message arrived on a control link."""

@@ -32,6 +32,7 @@ cdef class Core(Handler):
     cdef readonly Interruptions interruptions
     cdef readonly AddressTable address_table
     cdef readonly object remote_routers
+    cdef readonly object demand
     cdef readonly Streams streams
     cdef readonly object link_registry
     cdef readonly object endpoint_links

@@ -25,6 +25,7 @@ from waymesh_router.core.exchanges.exchanges import Exchanges
 from waymesh_router.core.forwarding.buffer_budget import BufferBudget
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.credit import CreditEvents
+from waymesh_router.core.forwarding.demand import Demand
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.forwarder import Forwarder
 from waymesh_router.core.forwarding.gathering import Gathering
@@ -98,6 +99,7 @@ class Core(Handler):
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
+        self.demand = Demand(self.context, self.address_table, self.spread)
         self.endpoint_links = EndpointLinks(self.context, self.address_table, pending)
         self.mesh_links = MeshLinks(self.context, self.link_registry)
         self.containers = Containers(HeldAttaches(self.refuse_unanswered))

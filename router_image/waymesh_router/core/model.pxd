@@ -122,6 +122,7 @@ cdef class Node:
     cdef public RouterConnection connection
     cdef public Node next_hop
     cdef public object valid_origins
+    cdef public bint demand
     cdef public long long since
     cdef public Address address
     cpdef Node neighbour(self)
@@ -158,6 +159,7 @@ cdef class Address:
     cdef public double usual
     cdef public bint watched
     cdef public double held_since
+    cdef public bint hungry
     cdef public object pending
     cdef public Address fallback
     cdef public Address primary

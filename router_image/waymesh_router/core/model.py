@@ -185,6 +185,7 @@ class Node:
         self.connection: RouterConnection | None = None
         self.next_hop: Node | None = None
         self.valid_origins: Container[str] = frozenset()
+        self.demand = False  # it tells what its consumers are ready for, see Demand
         self.since = 0  # changes when all its consumers are lost at once, see `Target.stale`
         self.address: Address | None = None
 
@@ -232,13 +233,13 @@ class Address:
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.nearest_by = 0  # the paths for which it was computed, see `ConsumerChoice.paths`
-        # takes messages to the router itself, see own_messages.py
-        self.subscriber: Callable[[Any, RouterLink], object] | None = None
+        self.subscriber: Callable[[Any, RouterLink], object] | None = None  # of the router itself, see own_messages.py
         self.exchange = False  # the subscriber is an exchange
         self.turn = 0
         self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
         self.held_since = 0.0
+        self.hungry = False  # deliveries wait for its consumers somewhere in the mesh, see Demand
         self.pending: PendingQueue | None = None
         self.fallback: Address | None = None  # for messages without a reachable consumer
         self.primary: Address | None = None  # the address whose fallback this is

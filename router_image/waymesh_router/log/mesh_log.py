@@ -10,6 +10,7 @@ from waymesh_router.routing import effects as fx
 
 HELLO, LINK_STATE, MOBILE = "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA"
 MODULES = {"HELLO": HELLO, "RA": LINK_STATE, "LSU": LINK_STATE, "LSR": LINK_STATE, "MAU": MOBILE, "MAR": MOBILE}
+MODULES["DEMAND"] = MOBILE
 """The log module of each control message."""
 MAX_ITEMS = 100
 """Maximum number of items written of a list or map in a control message; a table of addresses can have 100,000."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from waymesh_router.routing import messages
 from waymesh_router.routing.claims import Claims
+from waymesh_router.routing.demand import DemandMessages
 from waymesh_router.routing.effects import SUFFIX_CONTROL, SUFFIX_MOBILE, Effect, LogEvent, SendAll, SendTo
 from waymesh_router.routing.flooding import LinkStateFlood
 from waymesh_router.routing.messages import BadBody, Hello, Lsr, Lsu, Mar, Mau, Ra
@@ -65,6 +66,7 @@ class RoutingEngine:
         self._expire_due = now + settings.hello_interval_s
         self._newer_routers: set[str] = set()  # ids of those with a later version of the protocol
         self._surcharge: int | None = 0
+        self.demand = DemandMessages(settings, self._topology.nodes)
 
     # Events
 
@@ -214,6 +216,7 @@ class RoutingEngine:
         if known is not None and known.instance is not None and lsu.instance < known.instance:
             return  # Sent before its restart, overtaken by newer messages.
         node = self._update_record(lsu, now, out)
+        node.demand = lsu.demand
         if lsu.empty_mobile_seq is not None and lsu.empty_mobile_seq > node.mobile_seq.known:
             self._on_mau(Mau(node.id, lsu.empty_mobile_seq, {}, {}, []), now, out)
         sequence = node.ls_seq
@@ -385,12 +388,10 @@ class RoutingEngine:
         return SendTo(node.id, "LSU", self._link_state(), SUFFIX_CONTROL)
 
     def _link_state(self) -> dict[str, object]:
-        seq = self._topology.ls_seq
-        more = self._surcharge
-        peers = {} if more is None else {peer: cost + more for peer, cost in self._topology.peers.items()}
-        settings = self._settings
-        empty_seq = self._mobiles.empty_seq()
-        return messages.link_state_body(settings.router_id, settings.area, settings.instance, seq, peers, empty_seq)
+        own, surcharge = self._settings, self._surcharge
+        peers = {} if surcharge is None else {peer: cost + surcharge for peer, cost in self._topology.peers.items()}
+        more = messages.link_state_more(self._mobiles.empty_seq(), self.demand.known)
+        return messages.link_state_body(own.router_id, own.area, own.instance, self._topology.ls_seq, peers, more)
 
     def _mobile_body(self, part: Mapping[str, object]) -> dict[str, object]:
         return self._body() | {"mobile_seq": self._mobiles.seq, **part}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from waymesh_router.routing.effects import SUFFIX_CONTROL, Body, SendTo
-from waymesh_router.routing.messages import link_state_body
+from waymesh_router.routing.messages import link_state_body, link_state_more
 from waymesh_router.routing.nodes import Node
 from waymesh_router.routing.settings import RoutingSettings
 
@@ -62,4 +62,5 @@ class LinkStateFlood:
     def _body(self, node: Node) -> Body:
         seq, mobile_seq = node.ls_seq.known, node.mobile_seq.known
         empty_seq = mobile_seq if mobile_seq and not node.mobiles else None
-        return link_state_body(node.id, self._settings.area, node.instance or 0, seq, node.peers, empty_seq)
+        more = link_state_more(empty_seq, node.demand)
+        return link_state_body(node.id, self._settings.area, node.instance or 0, seq, node.peers, more)

@@ -18,6 +18,7 @@ NO_HINT_TREATMENT = 3
 _LONG_END = 1 << 63
 OFFERS = "x-waymesh-offers"
 """Key in a MAU that only Waymesh routers know: a map from address keys of link routes to capabilities."""
+DEMAND = "x-waymesh-demand"
 NO_ADDRESSES = "x-waymesh-no-addresses"
 """Key in an LSU that only Waymesh routers know: the mobile sequence at which the router had no addresses. It saves the
 requests for empty tables: when a mesh starts, almost one for each pair of routers."""
@@ -54,6 +55,7 @@ class Lsu:
     """A router's link state: its neighbours with their costs.
 
     `empty_mobile_seq`: the router had no mobile addresses at this sequence; None if the message does not have it.
+    `demand`: the router tells what its consumers are ready for.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Lsu:
     ls_seq: int
     peers: dict[str, int]
     empty_mobile_seq: int | None = None
+    demand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def parse(opcode: str, body: Mapping[str, object]) -> Message:
     if opcode == "LSU":
         ls_seq, peers = _link_state(body, router_id)
         empty = _number(body, NO_ADDRESSES) if NO_ADDRESSES in body else None
-        return Lsu(router_id, version, _number(body, "instance", 0), ls_seq, peers, empty)
+        return Lsu(router_id, version, _number(body, "instance", 0), ls_seq, peers, empty, DEMAND in body)
     if opcode == "LSR":
         return Lsr(router_id, version)
     if opcode == "MAU":
@@ -212,12 +215,19 @@ def base_body(router_id: str, area: str) -> dict[str, object]:
 
 
 def link_state_body(
-    router_id: str, area: str, instance: int, ls_seq: int, peers: Mapping[str, int], empty_mobile_seq: int | None
+    router_id: str, area: str, instance: int, ls_seq: int, peers: Mapping[str, int], more: Mapping[str, object]
 ) -> dict[str, object]:
-    """Body of an LSU. `empty_mobile_seq`: the mobile sequence if the router has no mobile addresses, else None."""
+    """Body of an LSU. `more`: what routers of Dispatch neither send nor read."""
     state = {"id": router_id, "area": area, "ls_seq": ls_seq, "peers": dict(peers)}
     body = base_body(router_id, area) | {"instance": instance, "ls_seq": ls_seq, "ls": state}
-    return body if empty_mobile_seq is None else body | {NO_ADDRESSES: empty_mobile_seq}
+    return {**body, **more}
+
+
+def link_state_more(empty_mobile_seq: int | None, demand: bool) -> dict[str, object]:
+    """`empty_mobile_seq`: the mobile sequence if the router has no mobile addresses, else None. `demand`: the router
+    tells what its consumers are ready for."""
+    more: dict[str, object] = {} if empty_mobile_seq is None else {NO_ADDRESSES: empty_mobile_seq}
+    return more | {DEMAND: 1} if demand else more
 
 
 def differential(add: Mapping[str, int], delete: Iterable[str], offers: Offers) -> dict[str, object]:

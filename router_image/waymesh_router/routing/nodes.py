@@ -35,6 +35,7 @@ class Node:
     __slots__ = (
         "changed_at",
         "cost",
+        "demand",
         "former",
         "former_since",
         "id",
@@ -67,6 +68,7 @@ class Node:
         # Its announced state.
         self.ls_seq = Sequence()
         self.peers: dict[str, int] = {}
+        self.demand = False
         self.mobile_seq = Sequence()
         self.mobiles: dict[str, int] = {}
         self.offers: dict[str, Mapping[str, object]] = {}

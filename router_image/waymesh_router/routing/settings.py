@@ -11,7 +11,8 @@ from typing import Any
 class RoutingSettings:
     """Identity and intervals of a router; the intervals are those of the `router` entity, in seconds.
 
-    `instance` is the boot time in whole seconds, by which peers recognize a restart.
+    `instance` is the boot time in whole seconds, by which peers recognize a restart. `demand`: it tells other routers
+    what its consumers are ready for.
     """
 
     router_id: str
@@ -22,6 +23,7 @@ class RoutingSettings:
     ra_interval_s: float = 30.0
     ra_interval_flux_s: float = 4.0
     remote_ls_max_age_s: float = 60.0
+    demand: bool = False
 
 
 def routing_settings(attrs: Mapping[str, Any], boot: int) -> RoutingSettings:
@@ -34,4 +36,5 @@ def routing_settings(attrs: Mapping[str, Any], boot: int) -> RoutingSettings:
         ra_interval_s=attrs["raIntervalSeconds"],
         ra_interval_flux_s=attrs["raIntervalFluxSeconds"],
         remote_ls_max_age_s=attrs["remoteLsMaxAgeSeconds"],
+        demand=True,
     )

@@ -10,6 +10,7 @@ from tests.simulation.full.network import Network
 from tests.simulation.full.slow_portions import slow_portions
 from tests.simulation.full.test_full_workload import STORMS, converged, leave, work
 from waymesh_router import mesh
+from waymesh_router.control_messages import control_message
 from waymesh_router.core.addresses import later_changes
 from waymesh_router.routing import effects as fx
 from waymesh_router.routing import mobile
@@ -84,7 +85,7 @@ def test_a_large_control_message_takes_the_turn_of_its_connection() -> None:
         keys = [f"M0large.{n}" for n in range(addresses)]
         body = {"id": "B", "pv": 1, "mobile_seq": 1, "add": keys, "del": [], "hints": [3] * addresses}
         before = connection.budget
-        router.mesh.control_message(connection, mesh.control_message("amqp:/_topo/0/A/qdrouter.ma", "MAU", body, "B"))
+        router.mesh.control_message(connection, control_message("amqp:/_topo/0/A/qdrouter.ma", "MAU", body, "B"))
         return int(before - connection.budget)
 
     assert mesh.MESSAGE_WORK < spent(1) < A_TURN < spent(mobile.MAU_CHANGES)

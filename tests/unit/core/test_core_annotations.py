@@ -16,6 +16,7 @@ from waymesh_router.core.forwarding.annotations import (
     MAX_VALUES,
     Annotations,
     local_annotations,
+    meant_for,
     read_annotations,
     redirected,
     sampled,
@@ -152,3 +153,21 @@ def test_an_annotation_of_routers_has_a_limited_number_of_values() -> None:
     assert read(section(qd_trace=["0/X"] * (MAX_VALUES - 1))).trace == ("X",) * MAX_TRACE
     with pytest.raises(DecodeError, match=f"more than {MAX_VALUES} values"):
         read(section(qd_trace=[[]] * (MAX_VALUES + 1)))
+
+
+def test_a_message_that_is_meant_for_a_router_names_it_and_keeps_its_address() -> None:
+    a = meant_for(local_annotations("B", "orders"), "A", "M0orders", "B")
+    assert a is not meant_for(local_annotations("B", "orders"), "A", "M0orders", "B")
+    sent = transit_section(a)
+    assert (pairs(sent)["x-opt-qd.to"], pairs(sent)["x-opt-qd.phase"]) == ("_topo/0/A/orders", 39)
+    here = read(sent)
+    assert (here.to, here.phase, here.here) == ("orders", "0", True)
+    on_the_way = read_annotations(sent, "C", True, None)
+    assert (on_the_way.to, on_the_way.here) == ("_topo/0/A/orders", False)
+    assert pairs(transit_section(on_the_way))["x-opt-qd.phase"] == 39
+
+
+def test_a_message_to_a_router_itself_or_from_a_client_is_not_meant_for_its_consumers() -> None:
+    assert not read(section(qd_to="_topo/0/A/orders")).here
+    assert not read(section(qd_to="_topo/0/A/orders", qd_phase=39), trusted=False).here
+    assert not local_annotations("A", "_topo/0/A/orders").here

@@ -15,7 +15,7 @@ class Elsewhere:
     """Consumers behind a window, always with work; `jobs`: seconds of a job of each; `lag`: one way."""
 
     def __init__(self, jobs: list[float], lag: float = 0.001) -> None:
-        self.window = Window()
+        self.window = Window(4.0)
         self.rng = random.Random(1)
         self.jobs, self.lag = jobs, lag
         self.now, self.done = 100.0, 0
@@ -85,7 +85,7 @@ def test_it_follows_consumers_that_come_and_go_and_jobs_that_change() -> None:
 
 # ---- nothing is settled
 def test_it_doubles_after_a_quarter_of_a_second_without_a_settlement_and_after_half_a_second() -> None:
-    window = Window()
+    window = Window(4.0)
     assert window.full(4)
     assert not window.full(3)
     assert not window.look(100.1, 4, 100.0, 0.0)
@@ -98,7 +98,7 @@ def test_it_doubles_after_a_quarter_of_a_second_without_a_settlement_and_after_h
 
 
 def test_it_waits_for_long_jobs_as_others_have_them() -> None:
-    window = Window()
+    window = Window(4.0)
     assert not window.look(115.0, 4, 100.0, 1.0)
     assert window.look(116.0, 4, 100.0, 1.0)
     assert not window.look(131.0, 8, 100.0, 1.0)
@@ -106,7 +106,7 @@ def test_it_waits_for_long_jobs_as_others_have_them() -> None:
 
 
 def test_a_settlement_gives_it_its_former_size() -> None:
-    window = Window()
+    window = Window(4.0)
     for second in range(1, 9):
         window.look(100.0 + second, 1000, 100.0, 0.0)
     assert window.limit > 16.0
@@ -117,7 +117,7 @@ def test_a_settlement_gives_it_its_former_size() -> None:
 
 
 def test_it_has_room_for_batches_that_are_larger_than_it_was() -> None:
-    window = Window()
+    window = Window(4.0)
     for second in (1, 2):
         window.look(100.0 + second, 1000, 100.0, 0.0)
     for number in range(10):

@@ -11,6 +11,9 @@ cdef class Annotations:
     cdef public str phase
     cdef public object address
     cdef public bint plain
+    cdef public bint here
+    cdef public dict meant
+    cdef public object original
     cdef public long long sid
     cdef public double weight
     cdef public bytes unmarked

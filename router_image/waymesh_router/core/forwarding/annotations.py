@@ -49,11 +49,19 @@ MAX_ROUTER_PAIRS = 16
 MAX_VALUES = 1000
 """Maximum number of values within each of them."""
 MAX_SID = 1 << 63
+TOPOLOGICAL = "_topo/0/"
+MAX_MEANT = 64
+"""Maximum number of such addresses that are kept with the annotations of a link."""
 UPLINK_TRACE = "uplink"
 """Represents the interior router of an edge router in the trace, if it has omitted the annotations."""
 FALLBACK = "F"
 FALLBACK_PHASE = 22
 """Distance of the phase of fallback addresses in annotations: from 0 to F."""
+CHOSEN = "W"
+CHOSEN_PHASE = 39
+"""The phase of a delivery whose ingress router has chosen the router that gets it: its address is in the override of
+`to`, after `_topo/0/<router>/`. Routers on the way only forward it. Clients cannot set a phase."""
+PHASES = {FALLBACK: FALLBACK_PHASE, CHOSEN: CHOSEN_PHASE}
 
 
 class Annotations:
@@ -72,6 +80,9 @@ class Annotations:
         self.plain = True
         self.sid = 0  # id of the sample; 0: not sampled
         self.weight = 0.0  # number of deliveries that the sample represents
+        self.here = False  # its ingress router has chosen this router, see CHOSEN_PHASE
+        self.meant: dict[tuple[str, str], Annotations] | None = None  # see `meant_for`
+        self.original: Annotations | None = None  # the annotations before it was meant for another router's consumers
         self.unmarked = b""  # a `transit` to which the sample must still be added; b"" for none
 
 
@@ -148,10 +159,12 @@ def read_annotations(data: bytes, router_id: str, trusted: bool, own: Annotation
             a.sid, a.weight = _sample(*value)
         elif key == PHASE and isinstance(value, int) and 0 <= value <= 9:
             a.phase = str(int(value))
-        elif key == PHASE and value == FALLBACK_PHASE:
-            a.phase = FALLBACK
+        elif key == PHASE and value in (FALLBACK_PHASE, CHOSEN_PHASE):
+            a.phase = FALLBACK if value == FALLBACK_PHASE else CHOSEN
         elif key == EXCHANGES and isinstance(value, list):
             a.exchanges = tuple(_bare_id(v) for v in value[:MAX_TRACE] if isinstance(v, str))
+    if a.phase == CHOSEN and a.to is not None and a.to.startswith(f"{TOPOLOGICAL}{router_id}/"):
+        a.to, a.phase, a.here = a.to.split("/", 3)[3], "0", True
     if own is not None:
         if own.to is not None:
             a.to, a.phase = own.to, own.phase
@@ -169,6 +182,18 @@ def redirected(a: Annotations, key: str, router_id: str) -> Annotations:
     b = _like(a)
     b.to, b.phase = key[2:], FALLBACK
     return _composed(b, router_id)
+
+
+def meant_for(a: Annotations, egress: str, key: str, router_id: str) -> Annotations:
+    """The annotations of a message `a` to the mobile address `key` that is meant for consumers of router `egress`."""
+    if a.meant is None or len(a.meant) >= MAX_MEANT:
+        a.meant = {}
+    found = a.meant.get((egress, key))
+    if found is None:
+        b = _like(a)
+        b.to, b.phase, b.original = f"{TOPOLOGICAL}{egress}/{key[2:]}", CHOSEN, a
+        found = a.meant[egress, key] = _composed(b, router_id)
+    return found
 
 
 def addressed(a: Annotations, to: str, router_id: str) -> Annotations:
@@ -234,7 +259,7 @@ def compose(a: Annotations, client_pairs: bytes, client_count: int, me: str) -> 
         ours += encode(TO) + encode(a.to)
         count += 1
     if a.phase != "0":
-        ours += encode(PHASE) + encode(FALLBACK_PHASE if a.phase == FALLBACK else int(a.phase))
+        ours += encode(PHASE) + encode(PHASES.get(a.phase) or int(a.phase))
         count += 1
     if a.sid:
         ours += encode(SAMPLE) + encode([a.sid, a.weight])

@@ -13,6 +13,7 @@ from waymesh_router.core.addresses.keys import RELAYED
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.spread import (
+        has_room,
         is_full,
         limited,
         spread_over_several,
@@ -20,7 +21,7 @@ if cython.compiled:
     )
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
-    from waymesh_router.core.forwarding.spread import is_full, limited, spread_over_several, windows_hold
+    from waymesh_router.core.forwarding.spread import has_room, is_full, limited, spread_over_several, windows_hold
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -178,8 +179,10 @@ class ConsumerChoice:
         return self.pick_remote(address, annotations, best, least) if address.targets else best
 
     def takes(self, address: Address, out: RouterLink) -> cython.bint:
-        """Whether a local consumer is ready, and its window, if it is an edge router, has room."""
-        room: cython.bint = out.window is None or not out.window.full(out.unsettled) or not windows_hold(address)
+        """Whether a local consumer is ready, and its window, if it has one, has room."""
+        if address.hungry and out.speed is None:
+            self.spread.measure_link(out)
+        room: cython.bint = out.window is None or has_room(out) or not windows_hold(address)
         return room and out.ready()
 
     def pick_prioritized(self, address: Address, annotations: Annotations) -> RouterLink | None:
@@ -358,7 +361,9 @@ def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotati
             address.turn = i
             if out.unsettled == 0 and each <= SLOW * usual:
                 return best
-    return pick_soonest_remote(choice, address, annotations, best, least) if address.targets else best
+    if not address.targets or (annotations.here and n > 0):
+        return best
+    return pick_soonest_remote(choice, address, annotations, best, least)
 
 
 def pick_soonest_remote(
@@ -366,19 +371,21 @@ def pick_soonest_remote(
 ) -> RouterLink | None:
     """The remote path with the least expected time if it is below `least`, else `best`.
 
-    Without a ready local consumer, the windows limit what is sent, as a consumer here could take it soon. What is on
-    its way through this router to consumers elsewhere is not limited: it would stop a link between routers.
+    Without a ready local consumer, the windows limit what is sent, as a consumer here could take it soon; those that
+    other routers have told do so always. What is on its way through this router to consumers elsewhere is not limited:
+    it would stop a link between routers.
     """
     usual: cython.double = address.usual if address.usual > 0.0 else 1.0
     each: cython.double
     cost: cython.double
-    by_window: cython.bint = best is None and limited(address, False, annotations) and windows_hold(address)
+    by_window: cython.bint = limited(address, False, annotations) and windows_hold(address)
+    none_here: cython.bint = best is None
     target: Target
     for t in address.targets.values():
         target = t
         if target.speed is None:
             choice.spread.measure_target(target)
-        if by_window and is_full(target):
+        if by_window and (none_here or target.window.told >= 0.0) and is_full(target):
             continue
         each = target.speed.each if target.speed.each > 0.0 else usual
         cost = (target.outstanding + target.node.cost + 1) * each

@@ -28,7 +28,7 @@ from waymesh_router.core.attaching import (
 )
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DeliverySampling
-from waymesh_router.core.forwarding.annotations import Annotations
+from waymesh_router.core.forwarding.annotations import Annotations, meant_for
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.later_frames import LaterFrames
@@ -48,7 +48,7 @@ if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
     from cython.cimports.waymesh_router.core.forwarding.size_limits import begins_too_large
-    from cython.cimports.waymesh_router.core.forwarding.spread import overtakes
+    from cython.cimports.waymesh_router.core.forwarding.spread import is_told, overtakes
     from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 else:
     from waymesh_amqp.delivery import new_delivery
@@ -56,7 +56,7 @@ else:
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
     from waymesh_router.core.forwarding.size_limits import begins_too_large
-    from waymesh_router.core.forwarding.spread import overtakes
+    from waymesh_router.core.forwarding.spread import is_told, overtakes
     from waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ class Forwarder:
             d.did = lk.transfer_id
             if not self.settlement.track(lk, d):
                 return
+        if self.choice.picked is not None and is_told(self.choice.picked, annotations, settled):
+            annotations = meant_for(annotations, self.choice.picked.node.id, address.key, self.pending.stamp)
         oid: cython.uint = send_scanned(lk, out, settled, annotations, self.sections, transfer)
         self.counters.count_out(address, out)
         if self.sampling.current is not None:

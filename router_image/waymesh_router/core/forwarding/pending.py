@@ -9,7 +9,7 @@ import cython
 from waymesh_router.core.attaching import EXPIRED_REJECTED, OVER_CONSUMER_MAXIMUM
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.delivery_sampling import DROPPED, LOST
-from waymesh_router.core.forwarding.annotations import Annotations, redirected
+from waymesh_router.core.forwarding.annotations import Annotations, meant_for, redirected
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
@@ -24,13 +24,21 @@ if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.spread import (
         is_full,
         is_spread,
+        is_told,
         passes,
         waits_for_consumers,
         windows_hold,
     )
     from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
-    from waymesh_router.core.forwarding.spread import is_full, is_spread, passes, waits_for_consumers, windows_hold
+    from waymesh_router.core.forwarding.spread import (
+        is_full,
+        is_spread,
+        is_told,
+        passes,
+        waits_for_consumers,
+        windows_hold,
+    )
     from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
 if TYPE_CHECKING:
@@ -136,9 +144,9 @@ class PendingDeliveries:
 
     # ---- outgoing
     def others_barred(self, address: Address) -> cython.bint:
-        """Whether deliveries wait that a connection bars: others may overtake them."""
+        """Whether deliveries wait that a connection bars or that only local consumers get: others may overtake them."""
         pending: PendingQueue | None = address.pending
-        return pending is not None and pending.barred is not None
+        return pending is not None and (pending.barred is not None or pending.here.count > 0)
 
     def begin(self, address: Address, q: Queued) -> None:
         """Send a delivery that was appended to the queue if a consumer is ready and it passes only what windows hold.
@@ -178,7 +186,7 @@ class PendingDeliveries:
                         self.expiry.addresses[address] = None
                         break
                     continue
-                if q.barring() is None:
+                if q.barring() is None and not q.annotations.here:
                     break  # no consumer is ready
                 pending.pass_over()
                 waiting += 1
@@ -229,7 +237,7 @@ class PendingDeliveries:
             if pending.barred is not None:  # some may be barred from this consumer
                 self.drain_groups(address, False)
                 return
-            q = pending.free.first()
+            q = pending.first()  # type: ignore[assignment]  # some wait
             if q.expires != 0.0 and self.expiry.is_over(q):
                 if not expire(self, address, q):
                     return
@@ -342,6 +350,9 @@ class PendingDeliveries:
 def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:
     """Send a delivery that has left its queue on a ready link, or on another one if it is too large for this."""
     if out.max_message_size == 0 or pending.sizes.fits(q, out):
+        target: Target | None = pending.choice.picked
+        if target is not None and is_told(target, q.annotations, q.settled):
+            q.annotations = meant_for(q.annotations, target.node.id, q.address.key, pending.stamp)
         pending.streams.send(q, out)
     elif not pending.sizes.send_elsewhere(q):
         q.unstarted = 0

@@ -21,9 +21,13 @@ cdef class PendingQueue:
     cdef Py_ssize_t settled
     cdef Py_ssize_t passing
     cdef PendingGroup free
+    cdef PendingGroup here
+    cdef bint here_waits
+    cdef bint free_next
     cdef dict barred
     cdef list heads
     cdef list passed_over
+    cpdef Py_ssize_t own(self) except -1
     cpdef append(self, Queued q)
     cdef PendingGroup group_barred_by(self, RouterConnection connection, long long arrival)
     cdef PendingGroup group_of(self, Queued q)

@@ -4,6 +4,9 @@ A delivery from an edge router must not return on the connection on which it cam
 connection bars it. So it may have to wait while later deliveries from elsewhere can be sent. All deliveries that the
 same connection bars form a group, and so do all others. Within a group, none overtakes another. No operation examines
 the deliveries behind the first one of a group, however many wait.
+
+Those that their ingress routers have sent to the consumers of this router are a group, too: they do not go elsewhere.
+They and the others that may go to any consumer take turns, so that neither stops the other.
 """
 
 from __future__ import annotations
@@ -83,6 +86,9 @@ class PendingQueue:
         self.settled = 0  # pre-settled deliveries
         self.passing = 0  # unsettled deliveries that came from other routers
         self.free = PendingGroup()  # deliveries that may go to any consumer
+        self.here = PendingGroup()  # those that may go only to local consumers
+        self.here_waits = False  # `first` ignores them
+        self.free_next = False  # one of them was sent last
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
         # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
         # delivery was removed, `oldest_barred` corrects the entry.
@@ -93,14 +99,19 @@ class PendingQueue:
         return int(self.count)
 
     def __iter__(self) -> Iterator[Queued]:
-        found: list[Any] = self.free.waiting()
+        found: list[Any] = self.free.waiting() + self.here.waiting()
         if self.barred is not None:
             group: PendingGroup
             for e in self.barred.values():
                 group = e
                 found += group.waiting()
+        if self.barred is not None or self.here.count:
             found.sort(key=_arrival)
         return iter(found)
+
+    def own(self) -> int:
+        """Number of unsettled deliveries that entered the mesh here."""
+        return int(self.count - self.settled - self.passing)
 
     def free_for(self, connection: RouterConnection) -> int:
         """Number of deliveries that this connection does not bar."""
@@ -113,13 +124,17 @@ class PendingQueue:
         return int(self.count - group.count)
 
     def append(self, q: Queued) -> None:
-        """A delivery begins to wait."""
+        """A delivery begins to wait, for any consumer, also if it had been meant for those of another router."""
+        if q.annotations.original is not None:
+            q.annotations = q.annotations.original
         lk: RouterLink | None = q.barring()
         group: PendingGroup = self.free
         self.count += 1
         self.count_kind(q, 1)
         if lk is not None:
             group = self.group_barred_by(lk.connection, q.arrival)
+        elif q.annotations.here:
+            group = self.here
         group.append(q)
 
     def group_barred_by(self, connection: RouterConnection, arrival: cython.longlong) -> PendingGroup:
@@ -137,7 +152,7 @@ class PendingQueue:
         """The group to which a delivery belongs, if it waits here."""
         lk: RouterLink | None = q.barring()
         if lk is None:
-            return self.free
+            return self.here if q.annotations.here else self.free
         return self.barred.get(lk.connection) if self.barred is not None else None
 
     def leads(self, q: Queued) -> cython.bint:
@@ -149,6 +164,8 @@ class PendingQueue:
         """The oldest delivery, except those of groups that are passed over; None if there is no other."""
         q: Queued
         oldest: Queued
+        if self.here.count and not self.here_waits and not (self.free_next and self.count > self.here.count):
+            return self.here.first()
         if self.barred is None:
             return self.free.first() if self.free.count else None
         head = self.oldest_barred()
@@ -183,11 +200,16 @@ class PendingQueue:
         return None
 
     def pass_over(self) -> None:
-        """`first` ignores the group of the oldest barred delivery until `restore`."""
-        self.passed_over.append(heappop(self.heads)[2])
+        """`first` ignores the group of the delivery that it returns until `restore`; this may not go anywhere."""
+        q: Queued = self.first()  # type: ignore[assignment]  # the caller has looked at it
+        if q.barring() is None:
+            self.here_waits = True
+        else:
+            self.passed_over.append(heappop(self.heads)[2])
 
     def restore(self) -> None:
         """End `pass_over`."""
+        self.here_waits = False
         passed_over = self.passed_over
         self.passed_over = []
         group: PendingGroup
@@ -204,6 +226,7 @@ class PendingQueue:
         if group is not None and group.remove(q):
             self.count -= 1
             self.count_kind(q, -1)
+            self.free_next = group is self.here
 
     def count_kind(self, q: Queued, change: cython.int) -> None:
         """Count a delivery that has come or left."""

@@ -11,6 +11,7 @@ from waymesh_router.core.model cimport Address, Queued, RouterLink, Target
 cdef class Spread:
     cdef public double now
     cdef public dict freed
+    cdef public dict began
     cdef object _watched
     cpdef measure_link(self, RouterLink out)
     cpdef measure_target(self, Target target)
@@ -19,12 +20,18 @@ cdef class Spread:
     cdef link_settled(self, Delivery d, RouterLink out, bint done)
     cdef target_settled(self, Delivery d, Target target, bint done)
     cdef learn(self, Address address, Speed speed, Window window)
+    cpdef hold(self, Address address)
+    cpdef release(self, Address address)
     cdef watch(self, Address address)
     cpdef tick(self, double now)
     cdef bint look(self, Address address, double now) except -1
 
-cdef bint is_spread(Address address) except -1
+cpdef bint is_spread(Address address) except -1
 cdef bint spread_over_several(Address address, Connection barred) except -1
+cdef bint is_told(Target target, Annotations annotations, bint settled) except -1
+cdef bint has_room(RouterLink out) except -1
+cpdef bint is_brief(RouterLink out) except -1
+cdef bint holds(RouterLink out) except -1
 cdef bint is_full(Target target) except -1
 cdef bint windows_hold(Address address) except -1
 cdef bint limited(Address address, bint settled, Annotations annotations) except -1

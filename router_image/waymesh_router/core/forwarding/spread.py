@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.pending_queue import PendingQueue
     from waymesh_router.core.model import Queued
 
+FIRST = cython.declare(cython.double, 4.0)
+"""The window of another router, or of an edge router, before anything is known."""
+FIRST_HERE = cython.declare(cython.double, 10.0)
+"""The same for a local consumer: most of those that settle in batches need no more."""
+BRIEF_S = cython.declare(cython.double, 0.001)
+"""A local consumer that needs less time for a delivery gets what its credit allows: what it holds is done soon."""
 USUAL_WEIGHT = cython.declare(cython.double, 0.0625)
 """Weight of a settlement in the usual time of an address."""
 LOOK_S = cython.declare(cython.double, 0.25)
@@ -42,23 +48,26 @@ class Spread:
     def __init__(self, now: cython.double) -> None:
         self.now = now  # as in CoreContext, here without the cost of an attribute of Python
         self.freed: dict[Address, None] = {}  # deliveries wait there, and a window has room again
+        self.began: dict[Address, None] = {}  # deliveries began to wait there, see Demand
         self._watched: deque[tuple[float, Address]] = deque()  # (when to look at it, address): deliveries wait there
 
     # ---- deliveries
     def measure_link(self, out: RouterLink) -> None:
-        """Measure a consumer from now on; one that is an edge router has a window."""
+        """Measure a consumer from now on; edge routers have windows, others while their address is hungry."""
         out.speed = Speed()
         if out.edge:
-            out.window = Window()
+            out.window = Window(FIRST)
+        elif out.address is not None and out.address.hungry:
+            out.window = Window(FIRST_HERE)
 
     def measure_target(self, target: Target) -> None:
         """Measure another router from now on."""
         target.speed = Speed()
-        target.window = Window()
+        target.window = Window(FIRST)
 
     def sent_to_link(self, d: Delivery, out: RouterLink) -> None:
         """A delivery was sent to a consumer that is measured."""
-        if out.unsettled == 1 or out.window is not None:
+        if out.unsettled == 1 or (out.window is not None and holds(out)):
             now: cython.double = self.now
             d.at = now
             if out.unsettled == 1:
@@ -83,7 +92,7 @@ class Spread:
             if out.window is not None and d.at > 0.0:
                 out.window.settled(now, d.at, out.unsettled + 1)
             self.learn(address, out.speed, out.window)
-        if out.window is not None and address.pending is not None:
+        if out.window is not None and address.pending is not None and holds(out):
             self.freed[address] = None
 
     def target_settled(self, d: Delivery, target: Target, done: cython.bint) -> None:
@@ -106,11 +115,31 @@ class Spread:
         else:
             address.usual += USUAL_WEIGHT * (speed.each - address.usual)
 
+    # ---- hungry addresses
+    def hold(self, address: Address) -> None:
+        """Somebody in the mesh waits for the consumers of the address: those here get what they work on, and a little
+        more, whatever their credit; all else waits for who is free first."""
+        address.hungry = True
+        out: RouterLink
+        for e in address.consumers:
+            out = e
+            if out.speed is None:
+                self.measure_link(out)
+            elif out.window is None:
+                out.window = Window(FIRST if out.speed.each > 0.0 else FIRST_HERE)
+
+    def release(self, address: Address) -> None:
+        """Nobody waits any more. Windows remain for the next time: a consumer that settles in batches remains known."""
+        address.hungry = False
+        if address.pending is not None:
+            self.freed[address] = None
+
     # ---- windows that nothing opens
     def watch(self, address: Address) -> None:
         """Deliveries wait at the address: look at its windows after a while, and again."""
         if not address.watched:
             address.watched = True
+            self.began[address] = None
             now: cython.double = self.now
             address.held_since = now
             self._watched.append((now + LOOK_S, address))
@@ -126,6 +155,7 @@ class Spread:
                 if self.look(address, now):
                     self.freed[address] = None
                 address.watched = True
+                self.began[address] = None
                 self._watched.append((now + LOOK_S, address))
 
     def look(self, address: Address, now: cython.double) -> cython.bint:
@@ -141,7 +171,7 @@ class Spread:
                 grown = True
         for one in address.consumers:
             out = one
-            if out.window is not None and out.window.look(now, out.unsettled, since, address.usual):
+            if out.window is not None and holds(out) and out.window.look(now, out.unsettled, since, address.usual):
                 grown = True
         return grown
 
@@ -170,6 +200,27 @@ def spread_over_several(address: Address, barred: Connection | None) -> cython.b
 def is_full(target: Target) -> cython.bint:
     """Whether the window of another router has no room."""
     return bool(target.window is not None and target.window.full(target.outstanding))
+
+
+def is_told(target: Target, annotations: Annotations, settled: cython.bint) -> cython.bint:
+    """Whether a delivery that enters the mesh here goes to another router because this has told a window: neither that
+    router nor one on the way must choose again, or nobody would know how many deliveries are outstanding where."""
+    return not settled and not annotations.trace and target.window is not None and target.window.told >= 0.0
+
+
+def has_room(out: RouterLink) -> cython.bint:
+    """Whether a local consumer with a window may have one more delivery, if windows hold."""
+    return not holds(out) or not out.window.full(out.unsettled) or is_brief(out)
+
+
+def holds(out: RouterLink) -> cython.bint:
+    """Whether the window of a local consumer holds: that of an edge router always, others at a hungry address."""
+    return out.edge or (out.address is not None and out.address.hungry)
+
+
+def is_brief(out: RouterLink) -> cython.bint:
+    """Whether a local consumer that is measured needs so little time that it may have what its credit allows."""
+    return not out.edge and 0.0 < out.speed.each < BRIEF_S
 
 
 def windows_hold(address: Address) -> cython.bint:

@@ -2,7 +2,9 @@ cimport cython
 
 @cython.final
 cdef class Window:
+    cdef double first
     cdef public double limit
+    cdef public double told
     cdef public double least
     cdef double _average
     cdef long long _count

@@ -12,7 +12,7 @@ from __future__ import annotations
 import cython
 
 FIRST = cython.declare(cython.double, 4.0)
-"""The window before anything is known."""
+"""The window before anything is known, and a larger one after two deliveries were settled one by one."""
 WEIGHT = cython.declare(cython.double, 0.1)
 """Weight of a settlement in the average time."""
 MORE = cython.declare(cython.double, 1.5)
@@ -35,8 +35,10 @@ SINGLES = cython.declare(cython.longlong, 32)
 class Window:
     """The window, and what it is derived from."""
 
-    def __init__(self) -> None:
-        self.limit = FIRST
+    def __init__(self, first: cython.double) -> None:
+        self.first = first  # the limit before anything is known
+        self.limit = first
+        self.told = -1.0  # what the other router has told, see Demand; less than 0: nothing
         self.least = 0.0  # seconds from sending to settlement while none waits; 0: unknown
         self._average = 0.0
         self._count = 0  # settlements of this cycle, or of this measurement
@@ -53,10 +55,11 @@ class Window:
 
     def full(self, outstanding: cython.longlong) -> cython.bint:
         """Whether nothing more may be sent."""
-        return outstanding >= self.limit
+        return outstanding >= (self.limit if self.told < 0.0 else self.told)
 
     def settled(self, now: cython.double, sent_at: cython.double, outstanding: cython.longlong) -> None:
         """A delivery was settled, one of `outstanding`."""
+        alone: cython.bint = self._together == 1 and now > self._settled_at
         self._together = self._together + 1 if now <= self._settled_at else 1
         self._settled_at = now
         if self._before != 0.0:
@@ -70,12 +73,20 @@ class Window:
             self._measure(now, sent_at, outstanding)
             return
         took: cython.double = now - sent_at
+        if self.limit == self.first > FIRST:
+            if self._average == 0.0:
+                self._average = self.least = took
+                return
+            if alone:
+                self.limit = FIRST
         self._average = took if self._average == 0.0 else self._average + WEIGHT * (took - self._average)
         if self.least == 0.0 or self._average < self.least:
             self.least = self._average
         self._patience = max(PATIENCE_S, PATIENCE * self._average)
         if outstanding + 1 < self.limit:
             return  # something else limits what is sent
+        if outstanding > self.limit + 1:
+            return  # they were sent when it was larger
         busy: cython.double = outstanding
         if self._average > 0.0:
             busy = outstanding * self.least / self._average
@@ -149,6 +160,6 @@ class Window:
         self._singles = self._singles + 1 if self._together == 1 else 0
         if self._singles > SINGLES:
             self.batches = False
-            self.limit = FIRST
+            self.limit = self.first
             self.least = self._average = self._kept = 0.0
             self._count = 0
