@@ -41,7 +41,7 @@ def run(spark: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     """The command, in the session of the tests."""
     from waymesh_analytics.query import run as module
 
-    monkeypatch.setattr(module, "run_query", lambda query: module.answer(spark, query))
+    monkeypatch.setattr(module, "run_query", lambda query, opened: module.answer(spark, query))
     return lambda *words: command.main([*words, "--report", str(out)])
 
 
