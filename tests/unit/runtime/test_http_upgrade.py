@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange
-from waymesh_router.runtime.http.origins import Origins
+from waymesh_router.runtime.http.origins import Origins, host_name
 from waymesh_router.runtime.http.site import Site
 
 pytestmark = pytest.mark.engine_independent
@@ -135,3 +135,11 @@ def test_any_request_has_an_answer(changed: dict[str, str]) -> None:
 )
 def test_origins(allowed: str, origin: str | None, host: str, secure: bool, admitted: bool) -> None:
     assert Origins(allowed).admit(origin, host, secure=secure) is admitted
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [("", ""), ("a", "a"), ("a:8080", "a"), ("127.0.0.1:80", "127.0.0.1"), ("[::1]", "[::1]"), ("[::1]:80", "[::1]")],
+)
+def test_the_name_in_the_field_host(field: str, name: str) -> None:
+    assert host_name(field) == name

@@ -37,11 +37,11 @@ class LoopbackHosts:
     def __init__(self, allowed: str) -> None:
         """`allowed`: origins, separated by spaces."""
         self._any = ANY_ORIGIN in allowed.split()
-        self._names = {_name_of(origin.partition("://")[2].lower()) for origin in allowed.split()} | {"localhost"}
+        self._names = {host_name(origin.partition("://")[2].lower()) for origin in allowed.split()} | {"localhost"}
 
     def admit(self, host: str) -> bool:
         """Whether a request with this field Host is answered."""
-        name = _name_of(host.lower())
+        name = host_name(host.lower())
         return self._any or name in self._names or is_loopback(name.strip("[]"))
 
 
@@ -53,8 +53,8 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def _name_of(host: str) -> str:
-    """A host without its port."""
+def host_name(host: str) -> str:
+    """The host of a field Host, without its port."""
     return _PORT.sub("", host)
 
 

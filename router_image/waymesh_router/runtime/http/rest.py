@@ -19,7 +19,7 @@ from waymesh_router.runtime.http.caller import Caller
 from waymesh_router.runtime.http.logins import PageLogins, sasl_of
 from waymesh_router.runtime.http.message import Answer, Request, refusal
 from waymesh_router.runtime.http.openapi import document
-from waymesh_router.runtime.http.origins import OTHER_ORIGIN, Origins
+from waymesh_router.runtime.http.origins import OTHER_ORIGIN, Origins, host_name
 from waymesh_router.runtime.http.rest_client import UNAUTHORIZED, Asked, Reply, RestClient
 from waymesh_router.runtime.http.rest_request import (
     CREATED,
@@ -71,7 +71,7 @@ class RestApi:
             if self._at_once.total() >= MOST_AT_ONCE or self._at_once[caller.host] >= MOST_OF_ONE:
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, TOO_MANY, RETRY)
             sasl = SaslClient((), choose=partial(_mechanism, login, caller.user))
-            name = (request.field("host") or "").rpartition("@")[2].partition(":")[0]
+            name = host_name(request.field("host") or "").strip("[]")
             ours, theirs = socket.socketpair()
         except Refused as refused:
             return _failure(refused.status, refused.text, refused.fields)

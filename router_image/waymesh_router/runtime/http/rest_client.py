@@ -61,7 +61,6 @@ class Asked:
     properties: Mapping[str, Any]
     body: Mapping[str, Any]
 
-
     def encoded(self, reply_to: str) -> bytes:
         """The message of the request. Raises ValueError, TypeError or OverflowError for values without an AMQP type."""
         message = Message(
@@ -214,5 +213,3 @@ class RestClient(Handler):
             self._end(Reply(status=TOO_LARGE, text=text))
         elif not transfer.more:
             self._end(Reply(bytes(self._reply)))
-
-
