@@ -9,13 +9,17 @@ from typing import Any
 
 import kopf
 import pytest
+from kubernetes.aio.client.configuration import Configuration
 
+from tests.kit.waiting import DEADLINE_S
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.cluster import operator
+from waymesh_operator.cluster.context import OperatorSettings
+from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.cluster.watches import WATCHED, Auditor, register
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.kube import Kind, kind_of, list_present
+from waymesh_operator.kube import Cluster, Kind, kind_of, list_present
 
 pytestmark = pytest.mark.engine_independent
 
@@ -161,6 +165,29 @@ def test_with_no_namespace_left_nothing_can_be_done() -> None:
             await auditor.once()
 
     run(story)
+
+
+def test_the_lease_is_given_up_while_nothing_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "FILL_S", 0.05)
+
+    async def story() -> None:
+        kube = FakeKube()
+        refuse(kube, 500, "Router")
+        options = operator.Options(OperatorSettings("router:1"), http_host="127.0.0.1", http_port=0)
+        one = operator.Operator(options, Cluster(Configuration(), NAMESPACE, inside=False), kube, Metrics())
+        running = asyncio.create_task(one.run())
+
+        def given_up() -> bool:
+            lease = kube.objects.get(("Lease", NAMESPACE, "waymesh-operator"))
+            return lease is not None and not lease["spec"]["holderIdentity"]
+
+        async with asyncio.timeout(DEADLINE_S):
+            while not given_up():
+                await asyncio.sleep(0.01)
+        one.stop()
+        await running
+
+    asyncio.run(story())
 
 
 def test_kopf_that_does_not_end_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,12 +130,14 @@ class Operator:
             inventory.changed = pool.wake
             auditor = Auditor(world, self._options.namespaces)
             self.health.alive = {"heartbeat": self.beat.check, "watches": auditor.check, "workers": pool.check}
-            late = asyncio.create_task(asyncio.sleep(FILL_S))
-            if not await self._unless_stopped(auditor.fill(), held, late):
-                if late.done():
-                    log.error("gives the Lease up: the resources could not be listed for %g s", FILL_S)
+            try:
+                async with asyncio.timeout(FILL_S):
+                    filled = await self._unless_stopped(auditor.fill(), held)
+            except TimeoutError:
+                log.error("gives the Lease up: the resources could not be listed for %g s", FILL_S)
                 return False
-            late.cancel()
+            if not filled:
+                return False
             self._filled = True
             pool.start()
             analytics = AnalyticsWatch(world, auditor.open_namespaces)

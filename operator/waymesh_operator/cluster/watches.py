@@ -229,8 +229,8 @@ class Auditor:
             await self._audit(kind, namespace)
         except KubeError as error:
             missing = _left_out(kind, namespace, error)
-            if not missing or self.closed | {missing} >= set(self.namespaces or ("all",)):
-                raise
+            if not missing or (missing == namespace and self.open_namespaces == (namespace,)):
+                raise  # without its last namespace, there would be nothing to do
             log.warning("goes on without %s: %s", missing, error)
             (self.absent if missing == kind.kind else self.closed).add(missing)
 
