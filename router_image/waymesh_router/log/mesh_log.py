@@ -7,10 +7,13 @@ from itertools import islice
 from typing import Any
 
 from waymesh_router.routing import effects as fx
+from waymesh_router.routing.demand import OPCODE as DEMAND
 
 HELLO, LINK_STATE, MOBILE = "ROUTER_HELLO", "ROUTER_LS", "ROUTER_MA"
-MODULES = {"HELLO": HELLO, "RA": LINK_STATE, "LSU": LINK_STATE, "LSR": LINK_STATE, "MAU": MOBILE, "MAR": MOBILE}
-MODULES["DEMAND"] = MOBILE
+MODULES = {
+    "HELLO": HELLO, "RA": LINK_STATE, "LSU": LINK_STATE, "LSR": LINK_STATE,
+    "MAU": MOBILE, "MAR": MOBILE, DEMAND: MOBILE,
+}  # fmt: skip
 """The log module of each control message."""
 MAX_ITEMS = 100
 """Maximum number of items written of a list or map in a control message; a table of addresses can have 100,000."""
