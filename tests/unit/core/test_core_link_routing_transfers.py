@@ -226,6 +226,28 @@ def test_a_sender_far_beyond_its_credit_is_detached_alone() -> None:
     assert not peer.conn.over
 
 
+REFUSED = {
+    "empty": {"payload": b""},
+    "long tag": {"delivery_tag": b"t" * 33},
+    "aborted": {"payload": b"", "aborted": True},
+}
+
+
+@pytest.mark.parametrize("fields", REFUSED.values(), ids=REFUSED.keys())
+def test_deliveries_that_go_no_further_count_while_there_is_no_credit(fields: dict[str, Any]) -> None:
+    """Each of them returned a credit that its sender had not had, so 200,000 of them were no reason to detach it."""
+    container, link, peer = scene(credit=1)
+    with_capacity(peer, 5)
+    peer.send(*(frames.transfer(number, **fields) for number in range(20)))
+    assert detached(peer) == [], "each had the credit that the one before it returned"
+    container.send(frames.credit(0, link.handle, channel=link.channel))
+    peer.send(*(frames.transfer(number, **fields) for number in range(20, 26)))
+    assert detached(peer) == [], "1 that was on its way when the credit was taken back, and 5"
+    peer.end.feed(frames.transfer(26, **fields))
+    assert detached(peer) == [(0, "amqp:link:transfer-limit-exceeded")]
+    assert not peer.conn.over
+
+
 def test_a_sender_gets_no_credit_by_saying_that_it_gave_some_up() -> None:
     _, _, peer = scene(credit=3)
     with_capacity(peer, 5)

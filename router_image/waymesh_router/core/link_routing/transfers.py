@@ -92,16 +92,16 @@ class RoutedLinks:
         """A delivery begins: forward it, or queue it until the receiver can take it."""
         if transfer.tag_bytes > MAX_TAG_BYTES:
             self.settlement.refuse(lk, transfer.more, TAG_REJECTED)
-            self.pass_credit(out)
+            self.return_credit(lk, out)
             return
         if transfer.start == transfer.end and not transfer.more:
             self.settlement.refuse(lk, False, EMPTY_REJECTED)
-            self.pass_credit(out)
+            self.return_credit(lk, out)
             return
         if lk.checks_messages and lk.permit.denies(lk, transfer.payload(), transfer.more):
             lk.permit.message_denied()
             self.settlement.refuse(lk, transfer.more, POLICY_REJECTED)
-            self.pass_credit(out)
+            self.return_credit(lk, out)
             return
         q: Queued = make_queued(lk, None)
         q.tag = transfer.tag()
@@ -123,7 +123,7 @@ class RoutedLinks:
         if lk.client is not None:
             transfer = whole_transfer(no_local.marked(transfer.payload(), transfer.more, lk.client), transfer.more)
         elif out.client is not None and no_local.is_from(transfer.payload(), out.client):
-            self.keep_back(q, out)
+            self.keep_back(q, lk, out)
             return
         if out.queue is None and out.ready():
             self.send(q, out, transfer)
@@ -135,11 +135,11 @@ class RoutedLinks:
         out.queue.append(q)
         self.hold(q, lk, out, transfer.payload())
 
-    def keep_back(self, q: Queued, out: RouterLink) -> None:
+    def keep_back(self, q: Queued, lk: RouterLink, out: RouterLink) -> None:
         """The receiver requested no messages from its own client: accept this one on its behalf."""
         if q.delivery is not None:
             self.settlement.settle_incoming(q.delivery, ACCEPTED)
-        self.pass_credit(out)
+        self.return_credit(lk, out)
 
     def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
         """Queue more bytes of a delivery for `out`."""
@@ -221,9 +221,18 @@ class RoutedLinks:
         self.budget.give(q)
         if out.held <= HELD_LIMIT:
             self.budget.release(lk)
-        self.pass_credit(out)
+        self.return_credit(lk, out)
 
     # ---- credit
+    def return_credit(self, lk: RouterLink, out: RouterLink) -> None:
+        """A delivery of lk went no further: its sender has the credit again, if it had any.
+
+        What it begins without credit counts until the receiver issues some, also if nothing of it stays here:
+        `exceeds_credit`.
+        """
+        if lk.credit + lk.taken_back >= 0:
+            self.pass_credit(out)
+
     def pass_credit(self, out: RouterLink) -> None:
         """Issue the receiver's credit to the sender, less the deliveries that wait here."""
         lk: RouterLink = out.partner  # type: ignore[assignment]

@@ -72,7 +72,7 @@ class Interruptions:
         if lk.partner is None:
             lk.return_credit()
         else:
-            self.routed.pass_credit(lk.partner)
+            self.routed.return_credit(lk, lk.partner)
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
         """The consumer settled a delivery that still arrives, without accepting it: send no more frames of it."""

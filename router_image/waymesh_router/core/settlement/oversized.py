@@ -56,7 +56,7 @@ def refuse_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTra
             return
     parts.settlement.refuse(lk, transfer.more, state)
     if lk.partner is not None:
-        parts.routed.pass_credit(lk.partner)
+        parts.routed.return_credit(lk, lk.partner)
 
 
 def has_outcome(lk: RouterLink) -> cython.bint:
