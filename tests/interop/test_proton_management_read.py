@@ -236,6 +236,10 @@ def test_reply_addresses_of_other_clients_are_hidden(mesh: Mesh, reader: Reader)
         for name in (secret, f"Ltemp.{secret}"):
             status, body = reader.ask(place, {**ADDRESSES, "where": f"key like '%{name}%'"})
             assert status != 200 or not body["results"], "nor can it be searched for"
+        status, body = reader.ask(place, {"operation": "GET-LOG", **NODE})
+        assert status == 200
+        assert secret not in str(body), (place, "the lines of links in the log")
+        assert "address=Ltemp.***" in str(body), place
     assert own in str(reader.ask("$management", LINKS)[1]), "its own one is shown"
     with ManagementClient(mesh["A"].url) as manager:
         assert any(secrets[0] in str(row) for row in manager.query("router.address"))

@@ -31,7 +31,7 @@ from waymesh_router.management.errors import (
 )
 from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.query import Query, shown, without_secrets
-from waymesh_router.management.reader_view import adapters_for_client, adapters_for_reader
+from waymesh_router.management.reader_view import adapters_for_client, adapters_for_reader, log_for_reader
 from waymesh_router.management.replies import failed, reply_to
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
 from waymesh_schema.dump import schema_dump
@@ -135,10 +135,10 @@ class Agent:
 
     def for_reader(self, connection: str) -> Agent:
         """An agent for a client that may only read, with this connection ("" at another router)."""
-        return self._with(adapters_for_reader(self.adapters, connection))
+        return self._with(adapters_for_reader(self.adapters, connection), log_for_reader(self._recent_log))
 
-    def _with(self, adapters: Mapping[str, EntityAdapter]) -> Agent:
-        return Agent(adapters, log=self._log, recent_log=self._recent_log, changed=self._changed)
+    def _with(self, adapters: Mapping[str, EntityAdapter], recent_log: RecentLog | None = None) -> Agent:
+        return Agent(adapters, log=self._log, recent_log=recent_log or self._recent_log, changed=self._changed)
 
     def continue_query(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; returns the reply, or None if there is more to read."""

@@ -5,7 +5,8 @@ The name of a dynamic source is the only protection of the replies that its clie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from waymesh_router.core.addresses.keys import LOCAL
@@ -19,6 +20,8 @@ LINK_ROUTE = "router.connection.linkRoute"
 HIDDEN = f"{LOCAL}{TEMPORARY_NODE}*******"
 _NAMES = ("identity", "name", "key", "owningAddr")
 _OWNER = "connectionId"
+_RANDOM = re.compile(rf"(?<={re.escape(TEMPORARY_NODE)})[\w+-]+", re.ASCII)
+"""The part of a reply address that cannot be guessed, wherever it stands in a text."""
 
 
 def adapters_for_reader(adapters: Mapping[str, EntityAdapter], connection: str) -> dict[str, EntityAdapter]:
@@ -29,6 +32,15 @@ def adapters_for_reader(adapters: Mapping[str, EntityAdapter], connection: str) 
     hiding = (name for name in ("router.address", "router.link") if name in adapters)
     found = adapters_for_client(adapters, connection)
     return {**found, **{name: _HidesReplies(adapters[name], connection) for name in hiding}}
+
+
+def log_for_reader(
+    recent: Callable[[int | None], Sequence[Sequence[Any]]],
+) -> Callable[[int | None], Sequence[Sequence[Any]]]:
+    """The recent log lines for a client that may only read: lines of links name the reply addresses of all clients."""
+    return lambda limit: [
+        [_RANDOM.sub("*******", value) if isinstance(value, str) else value for value in line] for line in recent(limit)
+    ]
 
 
 def adapters_for_client(adapters: Mapping[str, EntityAdapter], connection: str) -> dict[str, EntityAdapter]:
