@@ -8,6 +8,8 @@ from tests.kit.frames import message
 from tests.simulation.full.containers import ACCEPTED, Broker, Party
 from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
+from waymesh_amqp.codec_values import Symbol
+from waymesh_amqp.performatives import Terminus
 from waymesh_amqp.states import OPENED
 
 ADDRESS = "address {\nprefix: my-address\nenableFallback: yes\n}\n"
@@ -61,3 +63,41 @@ def test_handling_undeliverable_messages_for_an_address(names: str) -> None:
         if row["key"] == "M0my-address.2"
     ]
     assert redirected == [2]
+
+
+def test_what_waits_in_thousands_is_redirected_before_what_comes_later() -> None:
+    """More wait than a turn of the event loop redirects, and a producer sends in that turn."""
+    network = Network()
+    network.chunked = 0.0
+    router = network.router("A", ADDRESS)
+    network.start()
+    party = Party(network, "client")
+    conns = [party.dial(router) for _ in range(7)]
+    network.until(lambda: all(conn.state == OPENED for conn in conns), 1.0)
+    sessions = [conn.open_session() for conn in conns]
+    slow = party.receiver(sessions[0], "my-address.2")
+    source = Terminus("source", address="my-address.2", capabilities=[Symbol("qd.fallback")])
+    fallback = party.receiver(sessions[0], "my-address.2", 10, "spare", source=source)
+    *crowd, last = (party.sender(session, "my-address.2") for session in sessions[1:])
+    network.until(lambda: last.link.credit > 0 and all(sender.link.credit > 0 for sender in crowd), 1.0)
+    for sender in crowd:
+        while sender.link.ready():
+            party.send(sender, message(b"crowd"))
+    network.run(0.1)
+    sent = [message(b"%d" % number) for number in range(20)]
+    for data in sent[:10]:
+        party.send(last, data)
+    network.run(0.1)
+    waiting = router.core.addresses["M0my-address.2"].pending
+    assert len(waiting) > 1100, "as many as a turn redirects, and more"
+    slow.link.detach()
+    for data in sent[10:]:
+        party.send(last, data)
+
+    settled = 0
+    while settled < 250 * len(crowd) + len(sent):
+        network.until(lambda: len(fallback.got) > settled, 1.0)  # noqa: B023 (called at once)
+        for got in fallback.got[settled:]:
+            party.settle(got)
+        settled = len(fallback.got)
+    assert [got.data for got in fallback.got if got.data in sent] == sent

@@ -104,7 +104,11 @@ class PendingDeliveries:
     def enqueue_at_fallback(
         self, lk: RouterLink, fallback: Address, annotations: Annotations, transfer: IncomingTransfer
     ) -> None:
-        """No consumer of the address is reachable: send the delivery to the fallback destination."""
+        """No consumer of the address is reachable: send the delivery to the fallback destination, behind those that
+        still wait at the address because a turn of the event loop could not redirect all of them."""
+        if fallback.primary is not None and fallback.primary in self.expiry.addresses:
+            self.enqueue(lk, fallback.primary, annotations, transfer, False)
+            return
         self.count_redirected(fallback.primary)
         self.enqueue(lk, fallback, redirected(annotations, fallback.key, self.stamp), transfer, True)
 
