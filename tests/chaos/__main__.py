@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.chaos.processes import Processes
 from tests.chaos.run import Options, Result, Run, save
 from tests.chaos.schedule import Round, from_rows, schedule, text
 from tests.chaos.simulated import schedule_of, shrink, simulate
-from tests.chaos.workload import PLANS, WIDE
+from tests.chaos.workload import PLANS, WIDE, WITHOUT_BROKERS, Plan
 from tests.kit import tls_contexts
 
 SHOWN = 20
@@ -123,27 +124,29 @@ def simulate_seeds(asked: argparse.Namespace, given: list[Round] | None) -> int:
     """Run seeds in virtual time until one of them fails; the exit code."""
     print(f"{asked.simulate} seeds from {asked.seed} on, engine {waymesh_amqp.engine()}", flush=True)
     began, rounds_done = time.monotonic(), 0
+    plans = WITHOUT_BROKERS if asked.wide else PLANS
     for seed in range(asked.seed, asked.seed + asked.simulate):
-        rounds = given or schedule_of(seed, asked.minutes * 60, asked.idle)
-        result = simulate(seed, rounds, asked.idle)
+        rounds = given or schedule_of(seed, asked.minutes * 60, asked.idle, plans)
+        result = simulate(seed, rounds, asked.idle, plans=plans)
         rounds_done += result.rounds
         if result.violations:
             kinds = {found.kind for found in result.violations}
             print(f"seed {seed}: {sorted(kinds)} in {len(rounds)} rounds, which are made fewer", flush=True)
-            rounds = shrink(rounds, partial(fails_alike, kinds, seed, asked.idle))
+            rounds = shrink(rounds, partial(fails_alike, kinds, seed, asked.idle, plans))
             print(text(rounds))
             asked.seed = seed
-            result = simulate(seed, rounds, asked.idle, say=lambda line: print(line, flush=True))
-            return judge(asked, rounds, result, folder_of(asked), "virtual", " --simulate 1")
+            result = simulate(seed, rounds, asked.idle, lambda line: print(line, flush=True), plans=plans)
+            again = " --simulate 1" + " --wide" * asked.wide
+            return judge(asked, rounds, result, folder_of(asked), "virtual", again)
         if seed % 10 == 9:
             print(f"{time.monotonic() - began:6.0f} s: seed {seed}, {rounds_done} rounds", flush=True)
     print(f"kept: {asked.simulate} seeds, {rounds_done} rounds, {time.monotonic() - began:.0f} s")
     return 0
 
 
-def fails_alike(kinds: set[str], seed: int, idle_s: int, rounds: list[Round]) -> bool:
+def fails_alike(kinds: set[str], seed: int, idle_s: int, plans: Mapping[str, Plan], rounds: list[Round]) -> bool:
     """Whether a schedule has a violation of one of these kinds."""
-    return any(found.kind in kinds for found in simulate(seed, rounds, idle_s).violations)
+    return any(found.kind in kinds for found in simulate(seed, rounds, idle_s, plans=plans).violations)
 
 
 if __name__ == "__main__":

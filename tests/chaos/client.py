@@ -11,6 +11,7 @@ from tests.chaos.through import Through
 from tests.chaos.workload import (
     ANSWERS,
     CONSUMER_CREDIT,
+    FALLBACK,
     LARGE,
     LARGE_SHARE,
     LATE_S,
@@ -172,6 +173,7 @@ class Task:
     """A link that is attached again with each connection: each time under another name."""
 
     sender = False
+    capability = ""
 
     def __init__(self, client: Client, address: str, number: int) -> None:
         self.client = client
@@ -201,8 +203,8 @@ class Task:
         """The router has accepted the link."""
         if not self.attached:
             self.attached = True
-            now, tenant = self.around.now(), self.client.tenant
-            self.group.events.append(Attached(now, self.name, self.address, self.sender, tenant))
+            now, tenant, is_fallback = self.around.now(), self.client.tenant, self.capability == FALLBACK
+            self.group.events.append(Attached(now, self.name, self.address, self.sender, tenant, is_fallback))
             self.begin()
 
     def begin(self) -> None:

@@ -17,13 +17,14 @@ COMMITTED, ABORTED = "committed", "aborted"
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A link is open on both sides. `tenant`: the vhost of its client."""
+    """A link is open on both sides. `tenant`: the vhost of its client; `fallback`: it is a fallback consumer."""
 
     at: float
     link: str
     address: str
     sender: bool
     tenant: str = ""
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)

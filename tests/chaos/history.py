@@ -42,15 +42,14 @@ GIVEN_BACK = (RELEASED, MODIFIED)
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the run promises. `multicast`: these addresses; `lossy`: where pre-settled messages may be dropped without
-    a fault, because more wait than decision 0006 keeps. `stored`: queues of a broker lie on the way; `fallback`:
-    with fallback consumers; `exchanges`: to which addresses an exchange copies what is sent to its own. `settling_s`: a
-    consumer has been attached this long before every router knows it; `stall_s`: so long a producer may be without
-    credit while a consumer has some."""
+    a fault, because more wait than decision 0006 keeps. `stored`: queues of a broker lie on the way; `exchanges`: to
+    which addresses an exchange copies what is sent to its own. `settling_s`: a consumer has been attached, or gone,
+    this long before every router knows it; `stall_s`: so long a producer may be without credit while a consumer has
+    some."""
 
     multicast: frozenset[str] = frozenset()
     lossy: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
-    fallback: frozenset[str] = frozenset()
     exchanges: dict[str, frozenset[str]] = field(default_factory=dict)
     settling_s: float = 2.0
     stall_s: float = 10.0
@@ -291,16 +290,20 @@ def _order(history: History, terms: Terms) -> Iterator[Violation]:
             last[way] = message
             if before is None or before.sent.number <= message.sent.number:
                 continue
-            if message.address in terms.fallback and _ended(history, message, receipt.at):
-                continue  # what waited for a consumer that left follows, once it is given back
+            if link.terms.fallback and _ended(history, message, before.receipts[0].at, terms):
+                continue  # one router knew of a consumer that left, another one, or the same one later, did not
             if not history.breaks.within(message.sent.at, receipt.at):
                 yield Violation("order", message.sent.message, f"{name} got {before.sent.message} before it")
 
 
-def _ended(history: History, message: Message, until: float) -> bool:
-    """Whether a consumer of the message's address has ended its link since it was sent."""
+def _ended(history: History, message: Message, until: float, terms: Terms) -> bool:
+    """Whether a consumer of the message's address has ended its link since it was sent, or shortly before, so that it
+    could have been sent to that consumer."""
     return any(
-        not link.terms.sender and link.terms.address == message.address and message.sent.at <= link.end <= until
+        not (link.terms.sender or link.terms.fallback)
+        and link.terms.address == message.address
+        and message.sent.at <= link.end + terms.settling_s
+        and link.end <= until
         for link in history.links.values()
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tests.chaos.mesh import shape
 from tests.chaos.run import Options, Result, Run
 from tests.chaos.schedule import Round, schedule
 from tests.chaos.virtual import Virtual
-from tests.chaos.workload import PLANS
+from tests.chaos.workload import PLANS, Plan
 
 PATIENCE_S = 120.0
 """Virtual seconds."""
@@ -20,14 +20,15 @@ def simulate(
     idle_s: int,
     say: Callable[[str], None] = lambda _: None,
     patience_s: float = PATIENCE_S,
+    plans: Mapping[str, Plan] = PLANS,
 ) -> Result:
-    """Carry out a schedule in virtual time."""
-    return Run(Virtual(seed, idle_s), Options(patience_s=patience_s, rest_s=patience_s, say=say)).go(rounds)
+    """Carry out a schedule in virtual time. `plans`: the clients."""
+    return Run(Virtual(seed, idle_s, plans), Options(patience_s=patience_s, rest_s=patience_s, say=say)).go(rounds)
 
 
-def schedule_of(seed: int, seconds: float, idle_s: int) -> list[Round]:
-    """The same as that of a run on real processes."""
-    return schedule(seed, seconds, shape(PLANS), idle_s)
+def schedule_of(seed: int, seconds: float, idle_s: int, plans: Mapping[str, Plan] = PLANS) -> list[Round]:
+    """The same as that of a run on real processes, if it has these clients, too."""
+    return schedule(seed, seconds, shape(plans), idle_s)
 
 
 def shrink(rounds: list[Round], fails: Callable[[list[Round]], bool]) -> list[Round]:

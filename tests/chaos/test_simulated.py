@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.events import Fault
+from tests.chaos.events import Fault, Received
 from tests.chaos.planted import DEFECTS, FOUND_BY
 from tests.chaos.schedule import Planned, Round
 from tests.chaos.simulated import schedule_of, shrink, simulate
+from tests.chaos.workload import WITHOUT_BROKERS
 
 IDLE_S = 8
 LOOK: list[Round] = [
@@ -27,6 +28,14 @@ def test_promises_are_kept(seed: int) -> None:
     result = simulate(seed, rounds, IDLE_S)
     assert result.violations == []
     assert result.rounds == len(rounds)
+
+
+def test_promises_are_kept_with_fallback_an_exchange_and_a_tenant() -> None:
+    rounds = schedule_of(5, 5, IDLE_S, WITHOUT_BROKERS)
+    result = simulate(5, rounds, IDLE_S, plans=WITHOUT_BROKERS)
+    assert result.violations == []
+    got = {event.link.split(".")[0] for event in result.events if isinstance(event, Received)}
+    assert {"fallback", "taker-x", "taker-t"} <= got
 
 
 def test_schedules_of_real_networks_run_here_too() -> None:

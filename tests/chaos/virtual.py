@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tests.chaos.client import Group
-from tests.chaos.mesh import ADDRESSES, EDGE, INTERIORS, RING, UPLINKS
+from tests.chaos.mesh import ADDRESSES, EDGE, INTERIORS, RING, UPLINKS, features
 from tests.chaos.schedule import Planned
-from tests.chaos.virtual_clients import VirtualClients
-from tests.chaos.workload import PLANS
+from tests.chaos.virtual_clients import TENANTS_PORT, VirtualClients
+from tests.chaos.workload import PLANS, Plan
 from tests.simulation.full.network import Cable, Network, SimRouter
 from tests.simulation.full.world import Terms, Ways, Wire
 
@@ -29,8 +29,8 @@ CLOSE_S = 0.2
 class Virtual:
     """Simulated routers and clients. `idle_s`: the idle time-out of all connections."""
 
-    def __init__(self, seed: int, idle_s: int) -> None:
-        self._seed, self._idle_s = seed, idle_s
+    def __init__(self, seed: int, idle_s: int, plans: Mapping[str, Plan] = PLANS) -> None:
+        self._seed, self._idle_s, self._plans = seed, idle_s, plans
         self._rng = random.Random(f"{seed}/virtual")
         self._network = Network(seed)
         self._network.chunked = self._rng.choice((0.0, 0.1, 0.5))
@@ -43,8 +43,8 @@ class Virtual:
         self._cables |= {f"{EDGE}-{cable.other.name}": cable for cable in edge.cables.values()}
         self._routers: dict[str, SimRouter] = {**self._network.routers, EDGE: edge}
         for router in self._routers.values():
-            router.extra = ADDRESSES
             router.door_settings = f"idleTimeoutSeconds: {idle_s}\n"
+            router.extra = ADDRESSES + ("" if plans is PLANS else features(router.name) + self._door_of_tenants(router))
 
     @property
     def group(self) -> Group:
@@ -57,10 +57,17 @@ class Virtual:
         self._network.start()
         self.until(lambda: all(map(_state, self._routers.values())), CONVERGE_S, "routers with all neighbours")
         self._states = {name: _state(router) for name, router in self._routers.items()}
-        self._clients = VirtualClients(self._network, PLANS, self._seed, self._idle_s)
-        for name in (*self._cables, *PLANS):
+        self._clients = VirtualClients(self._network, self._plans, self._seed, self._idle_s)
+        for name in (*self._cables, *self._plans):
             for terms in (self._ways(name).there, self._ways(name).back):
                 terms.jitter_s = self._jitter_s
+
+    def _door_of_tenants(self, router: SimRouter) -> str:
+        if not any(plan.tenant and plan.router == router.name for plan in self._plans.values()):
+            return ""
+        access = f"saslMechanisms: ANONYMOUS\n{router.door_settings}"
+        port = TENANTS_PORT + router.number
+        return f"listener {{\nname: tenants\nhost: 0.0.0.0\nport: {port}\nmultiTenant: yes\n{access}}}\n"
 
     def close(self) -> None:
         """Nothing has to end."""
@@ -125,12 +132,12 @@ class Virtual:
 
     def heal(self) -> None:
         """Take back all that is left of faults of wires."""
-        for name in (*self._cables, *PLANS):
+        for name in (*self._cables, *self._plans):
             self._undo(name)
 
     def are_wires_whole(self) -> bool:
         """Whether each connector and client has a connection that works."""
-        names = (*self._cables, *PLANS)
+        names = (*self._cables, *self._plans)
         return all(_is_whole(self._wire_or_none(name)) and not self._ways(name).half_open for name in names)
 
     def are_routes_restored(self) -> bool:
@@ -144,7 +151,8 @@ class Virtual:
             for router in self._routers.values()
             for _, module, level, text in router.lines
         )
-        return Counter({"route": changes}) + Counter({name: self._ways(name).ended for name in (*self._cables, *PLANS)})
+        ended = {name: self._ways(name).ended for name in (*self._cables, *self._plans)}
+        return Counter({"route": changes}) + Counter(ended)
 
     # ---- wires by their names
     def _ways(self, name: str) -> Ways:

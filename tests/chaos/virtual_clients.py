@@ -11,6 +11,7 @@ from tests.chaos.events import ACCEPTED, MODIFIED, REJECTED, RELEASED
 from tests.chaos.workload import Plan
 from tests.simulation.full.network import CLIENT_PORT, Network, SimRouter
 from tests.simulation.full.world import End, Station, Ways, Wire
+from waymesh_amqp.codec_values import Symbol
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.delivery import Delivery
 from waymesh_amqp.errors import AmqpError
@@ -28,6 +29,8 @@ from waymesh_amqp.transfer import IncomingTransfer
 
 TICK_S = 0.05
 LATENCY_S = 0.0002
+TENANTS_PORT = 60000
+"""Where routers listen for several tenants, plus their numbers."""
 STATES = {0x24: ACCEPTED, 0x25: REJECTED, 0x26: RELEASED, 0x27: MODIFIED}
 FAILED = b"\x00\x53\x27\xc0\x02\x01\x41"
 """modified with delivery-failed."""
@@ -134,13 +137,15 @@ class VirtualConnection:
 
     def __init__(self, clients: VirtualClients, client: Client, container_id: str) -> None:
         self.client = client
-        settings = ConnectionSettings(container_id, client=True, idle_timeout_s=clients.idle_s)
+        tenant = client.tenant or None
+        settings = ConnectionSettings(container_id, client=True, hostname=tenant, idle_timeout_s=clients.idle_s)
         settings.sasl = SaslClient(["ANONYMOUS"])
         self._conn = Connection(settings, clients, clients.now())
         self._session: Session | None = None
         self._later: list[VirtualSender | VirtualReceiver] = []
         router = clients.place(client.router)
-        found = clients.network.dial(CLIENT_PORT + router.number, LATENCY_S, clients.ways[client.name])
+        port = (TENANTS_PORT if client.tenant else CLIENT_PORT) + router.number
+        found = clients.network.dial(port, LATENCY_S, clients.ways[client.name])
         if found is None:
             clients.after(0.0, client.on_lost)
             return
@@ -214,8 +219,9 @@ class VirtualSender:
     def send(self, words: dict[str, Any], priority: int) -> None:
         """Send a message as soon as the link is ready."""
         body = "x" * words["size"]
-        message = Message(body=body, body_kind="value", application_properties=words, priority=priority)
-        self._waiting.append((words["message"], encode_message(message)))
+        name = words["message"]
+        message = Message(body=body, body_kind="value", application_properties=words, priority=priority, subject=name)
+        self._waiting.append((name, encode_message(message)))
         self.pump()
 
     def pump(self) -> None:
@@ -251,7 +257,8 @@ class VirtualReceiver:
         """Attach."""
         self._raw = _Raw(session)
         self._raw.carried = self
-        source = Terminus("source", address=self.task.address)
+        capabilities: Any = [Symbol(self.task.capability)] if self.task.capability else None
+        source = Terminus("source", address=self.task.address, capabilities=capabilities)
         attach = Attach(self.task.name, 0, True, snd_settle_mode=MIXED, rcv_settle_mode=0, source=source)
         attach.target = Terminus("target")
         open_link(session, self._raw, attach)

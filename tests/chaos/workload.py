@@ -14,6 +14,8 @@ LARGE = (40_000, 200_000)
 """Bytes of large messages: some frames, and more than what goes on the links for all messages."""
 LARGE_SHARE = 0.01
 PRIORITIES = (4, 4, 4, 9)
+FALLBACK = "qd.fallback"
+"""The capability of a fallback consumer."""
 LATE_S = 1.0
 """The longest time for which a consumer keeps a message before it answers; most are answered at once."""
 
@@ -85,16 +87,19 @@ WIDE = PLANS | {
     "taker-r": Plan("E", _receives(QUEUE, ROUTED)),
     "sender-x": Plan("E", (Sends(JOBS), Sends(ALERTS), Sends(BULK, rate=0.2, window=1, size=10_000_000))),
     "taker-x": Plan("A", (*_receives(*BOUND, BULK), Receives(JOBS, stays_s=3.0))),
-    "fallback": Plan("C", (Receives(JOBS, capability="qd.fallback"),)),
+    "fallback": Plan("C", (Receives(JOBS, capability=FALLBACK),)),
     "sender-t": Plan("B", (Sends(ORDERS), Sends(NEAR)), TENANT),
     "taker-t": Plan("A", _receives(ORDERS, NEAR), TENANT),
 }
 """The clients of wide runs: also of a broker's queues, by autolinks and link routes, with transactions, of exchanges,
 fallback and messages of 10 MB, and of a tenant who uses the names of others."""
+WITHOUT_BROKERS = {
+    name: plan for name, plan in WIDE.items() if not any(link.address in (QUEUE, ROUTED, DEALS) for link in plan.links)
+} | {"sender-x": Plan("E", (Sends(JOBS), Sends(ALERTS), Sends(BULK, rate=0.2, window=1, size=1_000_000)))}
+"""Those of them that the simulation has, too. Messages of 10 MB would take four fifths of its time."""
 TERMS = Terms(
     multicast=frozenset({NEWS, TICKS}),
     stored=frozenset({QUEUE, ROUTED, DEALS}),
-    fallback=frozenset({JOBS}),
     exchanges={ALERTS: frozenset(BOUND)},
     stall_s=20.0,
 )

@@ -203,8 +203,7 @@ class SimRouter(Station):
         self._writes_left = math.inf
         self._life += 1
         self.when_on.clear()
-        for name in ("clients", "mesh", "edges"):
-            self.unlisten(name)
+        self.unlisten()
         for end in list(self.ends.values()):
             end.open = False
             end.wire.lose()
@@ -230,8 +229,7 @@ class SimRouter(Station):
 
     def stop(self) -> None:
         """In order: all connections are closed. A `crash` has to follow."""
-        for name in ("clients", "mesh", "edges"):
-            self.unlisten(name)
+        self.unlisten()
         for name in list(self._retries):
             self.disconnect(name)
         for conn in list(self.ends):
@@ -313,7 +311,7 @@ class SimRouter(Station):
     def update_listener(self, attrs: Mapping[str, Any]) -> None:
         """Nothing of it is kept here."""
 
-    def unlisten(self, name: str) -> None:
+    def unlisten(self, name: str = "") -> None:
         for port in self.ports(name):
             del self.network.ports[port]
 
@@ -341,8 +339,8 @@ class SimRouter(Station):
     def remove_ssl_profile(self, name: str) -> None:
         """There is none."""
 
-    def ports(self, name: str) -> list[int]:
-        return [port for port, place in self.network.ports.items() if place == (self, name)]
+    def ports(self, name: str = "") -> list[int]:
+        return [port for port, (router, own) in self.network.ports.items() if router is self and name in ("", own)]
 
     def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         self.lines.append((self.world.now, module, level, text))
