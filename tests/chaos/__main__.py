@@ -126,7 +126,7 @@ def simulate_seeds(asked: argparse.Namespace, given: list[Round] | None) -> int:
     began, rounds_done = time.monotonic(), 0
     plans = WITHOUT_BROKERS if asked.wide else PLANS
     for seed in range(asked.seed, asked.seed + asked.simulate):
-        rounds = given or schedule_of(seed, asked.minutes * 60, asked.idle, plans)
+        rounds = given or schedule_of(seed, asked.minutes * 60, asked.idle, plans, apart=asked.apart)
         result = simulate(seed, rounds, asked.idle, plans=plans)
         rounds_done += result.rounds
         if result.violations:

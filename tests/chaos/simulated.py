@@ -26,9 +26,11 @@ def simulate(
     return Run(Virtual(seed, idle_s, plans), Options(patience_s=patience_s, rest_s=patience_s, say=say)).go(rounds)
 
 
-def schedule_of(seed: int, seconds: float, idle_s: int, plans: Mapping[str, Plan] = PLANS) -> list[Round]:
-    """The same as that of a run on real processes, if it has these clients, too."""
-    return schedule(seed, seconds, shape(plans), idle_s)
+def schedule_of(
+    seed: int, seconds: float, idle_s: int, plans: Mapping[str, Plan] = PLANS, *, apart: bool = False
+) -> list[Round]:
+    """The same as that of a run on real processes with these options, if it has these clients, too."""
+    return schedule(seed, seconds, shape(plans, apart=apart), idle_s)
 
 
 def shrink(rounds: list[Round], fails: Callable[[list[Round]], bool]) -> list[Round]:

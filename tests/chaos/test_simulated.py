@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from tests.chaos.__main__ import fails_alike
 from tests.chaos.events import Fault, Received
 from tests.chaos.planted import DEFECTS, FOUND_BY
 from tests.chaos.schedule import Planned, Round
 from tests.chaos.simulated import schedule_of, shrink, simulate
-from tests.chaos.workload import WITHOUT_BROKERS
+from tests.chaos.workload import PLANS, WITHOUT_BROKERS
 
 IDLE_S = 8
 LOOK: list[Round] = [
@@ -49,6 +52,14 @@ def test_schedules_of_real_networks_run_here_too() -> None:
     assert [fault.breaks for fault in faults] == [True, False]  # routes were lost by the partition
 
 
+@pytest.mark.parametrize(("days", "found"), [(1, set()), (-1, set()), (20, {"outcome"})])
+def test_a_clock_that_jumps_ends_no_message_before_its_time(days: float, found: set[str]) -> None:
+    """Messages expire ten days after they were sent, by the clock of each router."""
+    held = [Planned(0.0, "hold", f"taker-{name}", 2.0) for name in "bce"]
+    rounds: list[Round] = [(*held, *(Planned(0.5, "clock", name, 3.0, amount=days * 86400) for name in "ABC"))]
+    assert {violation.kind for violation in simulate(1, rounds, IDLE_S).violations} == found
+
+
 def test_a_seed_is_one_history() -> None:
     rounds = LOOK[:1]
     first, again, other = (simulate(seed, rounds, IDLE_S).events for seed in (7, 7, 8))
@@ -75,3 +86,13 @@ def test_a_schedule_that_fails_becomes_small() -> None:
 
     assert shrink([(cut,), (kill, cut), (cut, hold), (cut,)], fails) == [(kill,), (hold,)]
     assert len(tried) < 20
+
+
+@pytest.mark.engine_independent  # methods of the interpreted engine are replaced
+def test_the_schedule_that_shows_a_planted_defect_becomes_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*DEFECTS["overtaking"]())
+    held = Planned(0.0, "hold", "taker-b", 2.5), Planned(0.0, "hold", "taker-e", 2.5)
+    beside = Planned(0.2, "delay", "C-B", 1.0, "both", 0.1)
+    small = shrink([(beside,), (*held, beside), (beside,)], partial(fails_alike, {"order"}, 1, IDLE_S, PLANS))
+    assert len(small) == 1
+    assert set(small[0]) < {*held, beside}

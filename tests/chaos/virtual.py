@@ -20,8 +20,8 @@ CONVERGE_S = 30.0
 STEP_S = 0.05
 CRASH_WRITES, CRASH_S = 100, 0.5
 """A router that is killed dies in the middle of one of its next writes, but not later than that."""
-WITHOUT_COUNTERPART = frozenset({"loss", "rate", "full", "clock"})
-"""Faults of real processes that the simulation leaves out: it has neither packets, nor disks, nor wall clocks."""
+WITHOUT_COUNTERPART = frozenset({"loss", "rate", "full"})
+"""Faults of real processes that the simulation leaves out: it has neither packets nor disks."""
 CLOSE_S = 0.2
 """What a router that stops gives its peers to answer."""
 
@@ -94,7 +94,9 @@ class Virtual:
 
     # ---- faults
     def begin(self, fault: Planned) -> None:
-        """Bring it about."""
+        """Bring it about, unless its target is not here."""
+        if not self._has(fault.target):
+            return
         match fault.kind:
             case "kill":
                 self._routers[fault.target].crash_within(self._rng.randrange(1, CRASH_WRITES), CRASH_S)
@@ -103,6 +105,8 @@ class Virtual:
                 self._network.after(CLOSE_S, self._routers[fault.target].crash)
             case "pause":
                 self._routers[fault.target].pause()
+            case "clock":
+                self._routers[fault.target].clock_off_s = fault.amount
             case "cut":
                 self._wire(fault.target).cut()
             case "half-open":
@@ -119,16 +123,24 @@ class Virtual:
 
     def end(self, fault: Planned) -> None:
         """Take it back."""
+        if not self._has(fault.target):
+            return
         match fault.kind:
             case "kill" | "restart":
                 self._routers[fault.target].start()
             case "pause":
                 self._routers[fault.target].go_on()
+            case "clock":
+                self._routers[fault.target].clock_off_s = 0.0
             case "partition":
                 for name, _ in self._mesh_ways(fault):
                     self._undo(name)
             case kind if kind not in WITHOUT_COUNTERPART:
                 self._undo(fault.target)
+
+    def _has(self, target: str) -> bool:
+        """Whether there is such a router, wire or client: brokers and their clients are not here."""
+        return target in self._routers or target in self._cables or target in self._plans
 
     def heal(self) -> None:
         """Take back all that is left of faults of wires."""

@@ -29,6 +29,8 @@ from waymesh_amqp.transfer import IncomingTransfer
 
 TICK_S = 0.05
 LATENCY_S = 0.0002
+EXPIRES_S = 10 * 86400.0
+"""Messages expire later than any clock of a schedule jumps: none may be ended for it."""
 TENANTS_PORT = 60000
 """Where routers listen for several tenants, plus their numbers."""
 STATES = {0x24: ACCEPTED, 0x25: REJECTED, 0x26: RELEASED, 0x27: MODIFIED}
@@ -221,6 +223,7 @@ class VirtualSender:
         body = "x" * words["size"]
         name = words["message"]
         message = Message(body=body, body_kind="value", application_properties=words, priority=priority, subject=name)
+        message.absolute_expiry_time = int((words["at"] + EXPIRES_S) * 1000)
         self._waiting.append((name, encode_message(message)))
         self.pump()
 

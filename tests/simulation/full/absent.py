@@ -13,12 +13,12 @@ from waymesh_amqp.settings import ConnectionSettings
 class NoTokens:
     """No router here has a tokenProfile."""
 
-    def __init__(self, network: Station) -> None:
-        self._network = network
+    def __init__(self, station: Station) -> None:
+        self._station = station
 
     def now(self) -> float:
-        """The system clock, which is that of the simulation."""
-        return self._network.world.now
+        """The system clock: that of the simulation, and how far it is off."""
+        return self._station.world.now + self._station.clock_off_s
 
     def checker(self, attrs: Mapping[str, Any], who: Mapping[str, str]) -> None:
         assert not attrs.get("tokenProfile")

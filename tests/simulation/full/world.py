@@ -297,6 +297,8 @@ class Station:
         self.world = world
         self.ends: dict[Connection, End] = {}
         self.alive = True
+        self.clock_off_s = 0.0
+        """How far its system clock is off."""
         self.paused = False
         """Like a process that is stopped: it does nothing, and its connections stay."""
         self.when_on: list[Callable[[], None]] = []
