@@ -322,7 +322,7 @@ class Mesh(ControlPlaneHooks):
     def _node_down(self, e: fx.NodeDown) -> None:
         self._forget_later(e.router_id)
         self.core.remote_routers.node_down(e.router_id)
-        self.core.demand.lost(e.router_id)
+        self.core.demand.lost()
         event = Event(LogEvent.TOPOLOGY_ROUTER_REMOVED, {"router": e.router_id})
         self.core.log("ROUTER_LS", "info", f"Router {e.router_id} removed", event)
         self._paths_change()

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.kit import frames
 from tests.kit.answering import Container
+from tests.kit.demand_turns import DEMAND_CASES
 from tests.kit.long_turns import CASES, MOST, SETTINGS, Case, Scene, drop
 from tests.kit.pump import Peer
 
@@ -129,6 +130,7 @@ def _sessions_idle(count: int) -> Built:
 
 ALL_CASES: Final[Mapping[str, Case]] = {
     **CASES,
+    **DEMAND_CASES,
     "routed-container": Case("a container is lost; unsettled deliveries on a link route to it", _container_lost),
     "routed-sender": Case("their sender is lost; unsettled deliveries on a link route", _sender_lost),
     "routed-receiver": Case("their receiver is lost; unsettled deliveries on a link route", _receiver_lost),

@@ -83,7 +83,7 @@ class Core(Handler):
         sections = Sections()
         self.sampling = DeliverySampling(self.context, self.counters, sections)
         # deliveries
-        self.spread = Spread(now)
+        self.spread = Spread(now, self.context.portions)
         self.settlement = Settlement(self.counters, self.sampling, self.spread)
         choice = ConsumerChoice(self.spread)
         self.expiry = Expiry(self.context, self.counters)

@@ -146,6 +146,12 @@ class RoundsOfEach(Generic[Thing, Part]):
         self._left.setdefault(thing, [])
         self._portions.begin(self)
 
+    def begin_later(self, thing: Thing) -> None:
+        """Visit all parts of a thing in the next turns: for callers with many things in one turn."""
+        self._again.add(thing)
+        self._left.setdefault(thing, [])
+        self._portions.add(self)
+
     def step(self) -> int:
         """Visit some parts of one thing."""
         if not self._left:

@@ -1,37 +1,17 @@
-"""An ingress router whose deliveries wait asks, the routers with consumers tell windows."""
+"""An ingress router whose deliveries wait asks, and sends by the windows that it is told."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.kit import frames
-from tests.kit.answering import neighbour
+from tests.kit.demand import KEY, Told, got, later, record, remote, send, tell
 from tests.kit.frames import Seen
-from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.kit.pump import Hub, core_hub, core_of
 from waymesh_amqp.message import decode_message
 from waymesh_amqp.performatives import Transfer
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
-from waymesh_router.core.link_kinds import BALANCED
-
-KEY = "M0q"
-
-
-class Told(ControlPlaneHooks):
-    """Records the messages to other routers."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, Mapping[str, Any]]] = []
-
-    def tell(self, router_id: str, body: Mapping[str, object]) -> None:
-        self.sent.append((router_id, body))
-
-    def take(self) -> list[tuple[str, Mapping[str, Any]]]:
-        sent, self.sent = self.sent, []
-        return sent
 
 
 @pytest.fixture
@@ -41,54 +21,7 @@ def hub() -> Hub:
 
 @pytest.fixture
 def told(hub: Hub) -> Told:
-    told = core_of(hub).context.control_plane = Told()
-    return told
-
-
-def remote(hub: Hub, router_id: str, demand: bool = True) -> Peer:
-    """A neighbour with a consumer of `q`."""
-    peer = neighbour(hub, router_id)
-    core = core_of(hub)
-    core.nodes[router_id].demand = demand
-    core.remote_routers.add_consumers(router_id, KEY, BALANCED)
-    return peer
-
-
-def local(hub: Hub, credit: int) -> Peer:
-    core_of(hub).address_table.get(KEY, BALANCED)
-    peer = hub.peer().open().begin()
-    peer.send(frames.attach_receiver(), frames.credit(credit))
-    return peer
-
-
-def send(hub: Hub, count: int) -> None:
-    peer = hub.peer().open().begin()
-    peer.send(frames.attach_sender())
-    peer.send(*[frames.transfer(number) for number in range(count)])
-    core_of(hub).demand.ask_soon()
-
-
-def got(peer: Peer) -> int:
-    """Transfers since the last look."""
-    return sum(isinstance(f, Seen) and isinstance(f.performative, Transfer) for f in peer.frames())
-
-
-def later(hub: Hub, seconds: float) -> None:
-    core = core_of(hub)
-    core.now += seconds
-    core.spread.tick(core.now)
-    core.demand.ask_soon()
-    core.demand.tick(core.now)
-    core.credit.send_freed()
-
-
-def tell(hub: Hub, router_id: str, window: int, rate: int = 0, at: int = 0) -> None:
-    core = core_of(hub)
-    core.demand.arrived(router_id, {"address": KEY, "window": window, "rate": rate, "usual": 0, "at": at})
-    core.credit.send_freed()
-
-
-# ---- at the ingress router
+    return record(hub)
 
 
 def test_a_lone_delivery_goes_without_a_question(hub: Hub, told: Told) -> None:
@@ -166,91 +99,6 @@ def test_messages_that_mean_nothing(hub: Hub, told: Told, body: dict[str, Any]) 
     core_of(hub).demand.arrived("unknown", body)
     later(hub, 0.25)
     assert told.take() == []
-
-
-# ---- at the egress router
-
-
-def ask(hub: Hub, router_id: str, waits: int = 1) -> None:
-    core_of(hub).demand.arrived(router_id, {"address": KEY, "waits": waits, "at": 5})
-
-
-def windows(told: Told) -> dict[str, int]:
-    return {router: body["window"] for router, body in told.take()}
-
-
-def test_who_asks_is_told_a_share(hub: Hub, told: Told) -> None:
-    for _ in range(4):
-        local(hub, 1)
-    ask(hub, "B")
-    assert told.sent[0][1]["at"] == 5
-    assert windows(told) == {"B": 8}, "one in work and one that waits for each"
-    ask(hub, "C")
-    assert windows(told) == {"B": 4, "C": 4}
-    ask(hub, "B", 0)
-    assert windows(told) == {"C": 8}
-
-
-def test_the_remainder_goes_round(hub: Hub, told: Told) -> None:
-    local(hub, 1)
-    seen = []
-    for router_id in "BCD":
-        ask(hub, router_id)
-    told.take()
-    for _ in range(3):
-        later(hub, 5.0)
-        seen.append({router for router, window in windows(told).items() if window == 0})
-    assert len({frozenset(routers) for routers in seen}) > 1
-
-
-def test_who_does_not_repeat_it_or_is_lost_is_forgotten(hub: Hub, told: Told) -> None:
-    local(hub, 1)
-    ask(hub, "B")
-    ask(hub, "C")
-    core_of(hub).demand.lost("C")
-    told.take()
-    later(hub, 1.0)
-    assert windows(told) == {"B": 2}
-    later(hub, 30.0)
-    ask(hub, "D")
-    assert windows(told) == {"D": 2}
-
-
-def test_without_consumers_nothing_is_told(hub: Hub, told: Told) -> None:
-    remote(hub, "C"), remote(hub, "D")
-    ask(hub, "B")
-    assert told.take() == []
-
-
-# ---- local consumers
-
-
-def test_local_consumers_get_what_their_credit_allows_while_nobody_asks(hub: Hub, told: Told) -> None:
-    peers = [local(hub, 100), local(hub, 100)]
-    remote(hub, "B", demand=False)
-    send(hub, 60)
-    assert sum(got(peer) for peer in peers) >= 40
-    assert told.take() == []
-
-
-def test_local_consumers_are_held_back_while_somebody_asks(hub: Hub, told: Told) -> None:
-    peers = [local(hub, 100), local(hub, 100)]
-    ask(hub, "B")
-    send(hub, 60)
-    assert [got(peer) for peer in peers] == [10, 10]
-    ask(hub, "B", 0)
-    core_of(hub).credit.send_freed()
-    assert [got(peer) for peer in peers] == [20, 20]
-
-
-def test_who_settles_nothing_gets_its_credit_after_a_while(hub: Hub, told: Told) -> None:
-    local(hub, 100)
-    ask(hub, "B")
-    assert windows(told) == {"B": 10}
-    send(hub, 120)
-    for _ in range(20):
-        later(hub, 0.25)
-    assert windows(told) == {"B": 100}
 
 
 # ---- what a delivery says

@@ -169,6 +169,14 @@ def test_the_parts_of_each_thing_are_visited_after_each_change() -> None:
     assert things.finish().endswith(" Bx By Bx By")
 
 
+def test_parts_are_not_visited_before_the_next_turn_if_the_caller_has_many_things() -> None:
+    things = Things({"A": "ab", "B": "x"})
+    for name in "AB":
+        things.walk.begin_later(name)
+    assert things.visited == []
+    assert things.finish() == "Aa Ab Bx"
+
+
 def test_a_part_that_stays_is_visited_again() -> None:
     things = Things({"A": "abc"}, again="b")
     things.walk.begin("A")

@@ -196,6 +196,7 @@ def test_windows_grow_when_nothing_is_settled(hub: Hub) -> None:
     for _ in range(8):
         core.now += 0.125
         core.spread.tick(core.now)
+        core.context.portions.run()
         hub.turn()
         sent.append(got(one) + got(other))
     assert sent == [8, 0, 8, 0, 16, 0, 0, 0, 8], "after a quarter of a second, half, one"

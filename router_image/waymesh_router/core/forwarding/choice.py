@@ -180,8 +180,8 @@ class ConsumerChoice:
 
     def takes(self, address: Address, out: RouterLink) -> cython.bint:
         """Whether a local consumer is ready, and its window, if it has one, has room."""
-        if address.hungry and out.speed is None:
-            self.spread.measure_link(out)
+        if address.hungry and out.window is None:
+            self.spread.hold(out)
         room: cython.bint = out.window is None or has_room(out) or not windows_hold(address)
         return room and out.ready()
 

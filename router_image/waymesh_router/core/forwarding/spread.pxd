@@ -13,6 +13,7 @@ cdef class Spread:
     cdef public dict freed
     cdef public dict began
     cdef object _watched
+    cdef object _looks
     cpdef measure_link(self, RouterLink out)
     cpdef measure_target(self, Target target)
     cdef sent_to_link(self, Delivery d, RouterLink out)
@@ -20,13 +21,14 @@ cdef class Spread:
     cdef link_settled(self, Delivery d, RouterLink out, bint done)
     cdef target_settled(self, Delivery d, Target target, bint done)
     cdef learn(self, Address address, Speed speed, Window window)
-    cpdef hold(self, Address address)
+    cpdef hold(self, RouterLink out)
     cpdef release(self, Address address)
     cdef watch(self, Address address)
     cpdef tick(self, double now)
-    cdef bint look(self, Address address, double now) except -1
+    cdef look(self, Address address, double now)
 
 cpdef bint is_spread(Address address) except -1
+cpdef bint is_spread_here(Address address) except -1
 cdef bint spread_over_several(Address address, Connection barred) except -1
 cdef bint is_told(Target target, Annotations annotations, bint settled) except -1
 cdef bint has_room(RouterLink out) except -1
@@ -38,3 +40,4 @@ cdef bint limited(Address address, bint settled, Annotations annotations) except
 cdef bint overtakes(Address address, bint settled, Annotations annotations) except -1
 cdef bint passes(Address address, Queued q) except -1
 cdef bint waits_for_consumers(Address address, Queued q) except -1
+cpdef list consumers_of(Address address)

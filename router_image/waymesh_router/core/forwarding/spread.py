@@ -8,13 +8,14 @@ decision 0065.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
 from waymesh_router.core.forwarding.speed import Speed
 from waymesh_router.core.forwarding.window import Window
 from waymesh_router.core.model import Address, RouterLink, Target
+from waymesh_router.core.portions import RoundsOfEach
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.link_kinds import BALANCED
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.annotations import Annotations
     from waymesh_router.core.forwarding.pending_queue import PendingQueue
     from waymesh_router.core.model import Queued
+    from waymesh_router.core.portions import Portions
 
 FIRST = cython.declare(cython.double, 4.0)
 """The window of another router, or of an edge router, before anything is known."""
@@ -40,16 +42,19 @@ LOOK_S = cython.declare(cython.double, 0.25)
 """Time between two looks at an address whose deliveries wait."""
 LOOKS = 64
 """Most addresses that are looked at in one tick."""
+CONSUMERS = 25
+"""Most consumers of an address that are looked at in one portion, at a cost of 1 each."""
 
 
 class Spread:
     """What is measured, and the addresses that have to be drained because of it."""
 
-    def __init__(self, now: cython.double) -> None:
+    def __init__(self, now: cython.double, portions: Portions) -> None:
         self.now = now  # as in CoreContext, here without the cost of an attribute of Python
         self.freed: dict[Address, None] = {}  # deliveries wait there, and a window has room again
         self.began: dict[Address, None] = {}  # deliveries began to wait there, see Demand
         self._watched: deque[tuple[float, Address]] = deque()  # (when to look at it, address): deliveries wait there
+        self._looks = RoundsOfEach(portions, "consumers for which deliveries wait", consumers_of, self.look_at_some)
 
     # ---- deliveries
     def measure_link(self, out: RouterLink) -> None:
@@ -116,17 +121,13 @@ class Spread:
             address.usual += USUAL_WEIGHT * (speed.each - address.usual)
 
     # ---- hungry addresses
-    def hold(self, address: Address) -> None:
-        """Somebody in the mesh waits for the consumers of the address: those here get what they work on, and a little
-        more, whatever their credit; all else waits for who is free first."""
-        address.hungry = True
-        out: RouterLink
-        for e in address.consumers:
-            out = e
-            if out.speed is None:
-                self.measure_link(out)
-            elif out.window is None:
-                out.window = Window(FIRST if out.speed.each > 0.0 else FIRST_HERE)
+    def hold(self, out: RouterLink) -> None:
+        """Somebody in the mesh waits for the consumers of an address: this one gets what it works on, and a little
+        more, whatever its credit; all else waits for who is free first."""
+        if out.speed is None:
+            self.measure_link(out)
+        if out.window is None:
+            out.window = Window(FIRST if out.speed.each > 0.0 else FIRST_HERE)
 
     def release(self, address: Address) -> None:
         """Nobody waits any more. Windows remain for the next time: a consumer that settles in batches remains known."""
@@ -152,28 +153,41 @@ class Spread:
             address: Address = self._watched.popleft()[1]
             address.watched = False
             if address.pending is not None:
-                if self.look(address, now):
-                    self.freed[address] = None
+                self.look(address, now)
                 address.watched = True
                 self.began[address] = None
                 self._watched.append((now + LOOK_S, address))
 
-    def look(self, address: Address, now: cython.double) -> cython.bint:
-        """Let windows grow that are full although nothing was settled for long. Returns whether one has grown."""
-        grown: cython.bint = False
+    def look(self, address: Address, now: cython.double) -> None:
+        """Let windows grow that are full although nothing was settled for long; those of consumers in portions."""
         since: cython.double = address.held_since
         target: Target
-        out: RouterLink
-        one: Any
-        for one in address.targets.values():
-            target = one
+        for t in address.targets.values():
+            target = t
             if target.window is not None and target.window.look(now, target.outstanding, since, address.usual):
-                grown = True
-        for one in address.consumers:
-            out = one
-            if out.window is not None and holds(out) and out.window.look(now, out.unsettled, since, address.usual):
-                grown = True
-        return grown
+                self.freed[address] = None
+        if address.consumers:
+            self._looks.begin_later(address)
+
+    def look_at_some(self, address: Address, left: list[RouterLink]) -> int:
+        """Take some consumers from the end of the list, and do the same for their windows; returns the cost."""
+        now: cython.double = self.now
+        since: cython.double = address.held_since
+        count: cython.Py_ssize_t = min(len(left), CONSUMERS)
+        out: RouterLink
+        _: cython.Py_ssize_t
+        for _ in range(count):
+            out = left.pop()
+            if out.address is not address or out.window is None or not holds(out):
+                continue
+            if out.window.look(now, out.unsettled, since, address.usual) and address.pending is not None:
+                self.freed[address] = None
+        return int(count)
+
+
+def consumers_of(address: Address) -> list[RouterLink]:
+    """The local consumers of an address."""
+    return address.consumers
 
 
 # ---- what windows limit
@@ -181,6 +195,13 @@ def is_spread(address: Address) -> cython.bint:
     """Whether unsettled deliveries are spread over several consumers or routers by what they settle."""
     several: cython.bint = len(address.consumers) + len(address.targets) > 1
     return several and address.treatment == BALANCED and not address.prioritized
+
+
+def is_spread_here(address: Address) -> cython.bint:
+    """Whether demand has a meaning for the address: several could ask for its consumers."""
+    if address.treatment != BALANCED or address.prioritized:
+        return False
+    return len(address.consumers) > 0 or is_spread(address)
 
 
 def spread_over_several(address: Address, barred: Connection | None) -> cython.bint:
