@@ -1,17 +1,20 @@
 """How work is spread in random meshes of whole routers under virtual time: the time of a burst by the ideal one.
 
-    .venv/bin/python -m tests.simulation.fair_work [--seeds 3] [--routers 2,5,10,20]
+    .venv/bin/python -m tests.simulation.fair_work [--seeds 3] [--routers 2,5,10,20] [--old]
 
 Two workers a router and two more, at random routers; their speeds differ by up to ten, jobs of one by half. Links of
-0.2 to 50 ms one way; each sender has 250 credits. The ideal time is that of workers who always have work.
+0.2 to 50 ms one way; each sender has 250 credits. The ideal time is that of workers who always have work. Messages:
+those about demand, by the number of deliveries.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from tests.simulation.full.workers import Shop
 
@@ -41,36 +44,73 @@ def cables(rng: random.Random, count: int) -> dict[tuple[str, str], float]:
     return {(NAMES[a], NAMES[b]): 0.0002 * 250 ** rng.random() for a, b in sorted(set(pairs))}
 
 
-def burst(seed: int, routers: int, kind: Kind, prefetch: int, senders: int) -> float:
-    """The time of a burst by the ideal one."""
-    rng = random.Random(100 * seed + routers)
-    shop = Shop(NAMES[:routers], cables(rng, routers))
-    speed = 0.0
-    for _ in range(2 * routers + 2):
-        job = kind.fastest * (kind.slowest / kind.fastest) ** rng.random()
-        shop.worker(rng.choice(NAMES[:routers]), job, prefetch)
-        speed += 1 / job
-    shop.network.run(2.0)
-    clients = [shop.crowd.client(shop.network.routers[rng.choice(NAMES[:routers])]) for _ in range(senders)]
+class Mesh:
+    """A random mesh with workers, and the number of messages about demand. `old`: half of the routers do not know
+    demand."""
+
+    def __init__(self, seed: int, routers: int, kind: Kind, prefetch: int, old: bool = False) -> None:
+        self.rng = rng = random.Random(100 * seed + routers)
+        self.names = NAMES[:routers]
+        self.messages = 0
+        self.shop = Shop(self.names, cables(rng, routers), without_demand=self.names[::2] if old else "")
+        for router in self.shop.network.routers.values():
+            self._count(router.core.context.control_plane)
+        self.speed = 0.0
+        for _ in range(2 * routers + 2):
+            job = kind.fastest * (kind.slowest / kind.fastest) ** rng.random()
+            self.shop.worker(rng.choice(self.names), job, prefetch)
+            self.speed += 1 / job
+        self.shop.network.run(2.0)
+
+    def _count(self, plane: Any) -> None:
+        tell = plane.tell
+
+        def counted(router_id: str, body: Mapping[str, object]) -> None:
+            self.messages += 1
+            tell(router_id, body)
+
+        plane.tell = counted
+
+
+@dataclass(frozen=True)
+class Burst:
+    """The time of a burst by the ideal one, and the messages between routers about a delivery."""
+
+    ratio: float
+    messages: float
+
+
+def burst(seed: int, routers: int, kind: Kind, prefetch: int, senders: int, old: bool = False) -> Burst:
+    """Have a burst of work done."""
+    mesh = Mesh(seed, routers, kind, prefetch, old)
+    shop = mesh.shop
+    clients = [shop.crowd.client(shop.network.routers[mesh.rng.choice(mesh.names)]) for _ in range(senders)]
     sent = [shop.start(client, kind.jobs // senders) for client in clients]
     took = shop.network.until(lambda: not any(s.left or s.under_way for s in sent), LIMIT_S)
-    return took * speed / (kind.jobs // senders * senders)
+    jobs = kind.jobs // senders * senders
+    return Burst(took * mesh.speed / jobs, mesh.messages / jobs)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.fair_work", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--routers", default="2,5,10,20", help="sizes of the meshes")
+    parser.add_argument("--old", action="store_true", help="half of the routers do not know demand")
     options = parser.parse_args()
     sizes = [int(size) for size in options.routers.split(",")]
     for kind in KINDS:
         for senders in (1, 4):
             for prefetch in (1, 10, 100):
-                took = sorted(
-                    burst(seed, size, kind, prefetch, senders) for seed in range(options.seeds) for size in sizes
-                )
+                bursts = [
+                    burst(seed, size, kind, prefetch, senders, options.old)
+                    for seed in range(options.seeds)
+                    for size in sizes
+                ]
+                took = sorted(one.ratio for one in bursts)
+                said = sorted(one.messages for one in bursts)
                 title = f"{kind.title}, senders {senders}, prefetch {prefetch}"
-                print(f"{title:34} {median(took):6.2f} ({took[0]:.2f} – {took[-1]:.2f})", flush=True)
+                times = f"{median(took):6.2f} ({took[0]:.2f} – {took[-1]:.2f})"
+                print(f"{title:34} {times}   messages {median(said):.3f} ({said[-1]:.3f})", flush=True)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,12 @@ class Worker(Receiver):
 
 
 class Shop:
-    """Routers with workers of one address. `cables`: pairs of names with the latency."""
+    """Routers with workers of one address. `cables`: pairs of names with the latency. `without_demand`: names of
+    routers that do not know demand."""
 
-    def __init__(self, names: str, cables: dict[tuple[str, str], float], extra: str = "") -> None:
+    def __init__(
+        self, names: str, cables: dict[tuple[str, str], float], extra: str = "", without_demand: str = ""
+    ) -> None:
         self.network = Network()
         self.network.chunked = 0.0
         for name in names:
@@ -78,6 +81,8 @@ class Shop:
         for (one, other), latency in cables.items():
             self.network.cable(one, other, latency)
         self.network.start()
+        for name in without_demand:
+            self.network.routers[name].router.mesh.engine.demand.known = False
         self.network.until(lambda: not faults(self.network), 30.0, 0.1)
         self.ledger = Ledger(self.network)
         self.crowd = Crowd(self.network, self.ledger)
