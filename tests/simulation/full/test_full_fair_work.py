@@ -117,3 +117,30 @@ def test_a_router_that_is_lost_gives_its_work_back() -> None:
     assert set(target) == {"B"}
     assert target["B"].outstanding == 0
     assert not shop.ledger.violations()
+
+
+HUNGRY = [("B", 0.02, 10), ("B", 0.05, 10), ("C", 0.02, 10), ("C", 0.05, 10)]
+"""Router, job and prefetch of workers for which two ingress routers wait."""
+SQUARE = {**TRIANGLE, ("D", "A"): NEAR, ("D", "B"): NEAR, ("D", "C"): NEAR}
+
+
+@pytest.mark.parametrize("lost", ["A", "C"])
+def test_a_router_that_is_lost_with_windows_out_stops_nobody(lost: str) -> None:
+    """A and D ask, B and C tell windows. What D has sent is done without the lost router, and nothing twice."""
+    shop = Shop("ABCD", SQUARE)
+    for router, job, prefetch in HUNGRY:
+        shop.worker(router, job, prefetch)
+    gone = shop.start(shop.crowd.client(shop.network.routers["A"]), 400)
+    rest = shop.start(shop.crowd.client(shop.network.routers["D"]), 400)
+    shop.network.run(1.0)
+    hungry = shop.network.routers["B"].core.addresses["M0work"]
+    assert hungry.hungry
+    assert shop.network.routers["D"].core.addresses["M0work"].targets[lost if lost == "C" else "B"].window.told >= 0.0
+    shop.network.routers[lost].crash()
+    assert shop.network.until(lambda: not (rest.left or rest.under_way), 120.0) < 20.0
+    assert not shop.ledger.violations()
+    if lost == "C":
+        shop.network.until(lambda: not (gone.left or gone.under_way), 120.0)
+        assert not shop.ledger.violations()
+    shop.network.until(lambda: not hungry.hungry, 60.0)
+    assert hungry.pending is None
