@@ -26,6 +26,7 @@ from .options import STORE, Options
 
 def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
     """Bring the store up to date and write the report to `options.out`. Raises AnalyticsError, StoreBusy."""
+    now = datetime.now(UTC)
     limits = window(options.begin, options.end)
     source, out = _address(options.source), _address(options.out)
     if not open_storage(spark, source).exists(""):
@@ -36,10 +37,10 @@ def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
         else:
             listing = find_files(spark, [source])
             compact(store, listing, log)
-        retain(store.catalog, listing, options.retention, datetime.now(UTC), partial(_remove, spark), log)
+        retain(store.catalog, listing, options.retention, now, partial(_remove, spark), log)
         rollups = Rollups(store, limits)
         log(f"report: {len(rollups.hours)} hours")
-        report = build_report(rollups, store.manifest, listing)
+        report = build_report(rollups, store.manifest, listing, now)
         write_report(open_storage(spark, out), report)
     return report
 

@@ -88,6 +88,38 @@ def test_the_page_is_the_same_each_time(analyzed: Any, folder: Path) -> None:
     assert page(analyzed) == (folder / "report.html").read_text()
 
 
+def test_the_head_of_the_page_says_which_mesh_when_and_how_much(analyzed: Any) -> None:
+    from datetime import UTC, datetime
+
+    from waymesh_analytics.report import headline
+    from waymesh_analytics.report.page import page
+
+    text = page(replace(analyzed, made=datetime(2026, 2, 1, 9, 5, tzinfo=UTC)))
+    assert "<h1>Waymesh report: A, B, C, 3 routers</h1>" in text
+    assert f"<p>{headline.period(analyzed)} · made 2026-02-01 09:05 UTC</p>" in text
+    records = analyzed.tables["completeness"].rows
+    assert headline.period(analyzed).startswith(f"{min(row.first for row in records):%Y-%m-%d %H:%M} to ")
+    sent = sum(row.deliveries for row in analyzed.tables["outcomes"].rows)
+    assert headline.totals(analyzed).startswith(f"{sent:,} deliveries to 2 addresses · ")
+    assert "p99 " in headline.totals(analyzed)
+
+
+def test_routers_with_numbers_are_those_of_a_mesh() -> None:
+    from waymesh_analytics.report.headline import meshes
+
+    assert meshes(["orders-0", "orders-1", "orders-10", "edge", "my-mesh-2"]) == ["edge", "my-mesh", "orders"]
+    assert meshes([]) == []
+
+
+def test_long_names_of_containers_are_shortened_and_whole_on_demand(analyzed: Any) -> None:
+    from waymesh_analytics.report.page import page
+
+    name = "worker-0b6f2f0c-5a7e-4a51-9c5e-1d2f3a4b5c6d"
+    talkers = analyzed.tables["talkers"]
+    tables = analyzed.tables | {"talkers": replace(talkers, rows=[replace(talkers.rows[0], container=name)])}
+    assert f'<td title="{name}">worker-0b6f2f0c-5a…4b5c6d</td>' in page(replace(analyzed, tables=tables))
+
+
 def test_texts_are_escaped(analyzed: Any) -> None:
     from dataclasses import replace
 
@@ -109,7 +141,7 @@ def test_the_same_input_gives_the_same_report(analyzed: Any, spark: Any, exporte
     from waymesh_analytics.report.page import page
 
     again = analyze(spark, Options(str(exported), str(tmp_path / "out")), lambda text: None)
-    assert page(again) == page(analyzed)
+    assert page(replace(again, made=analyzed.made)) == page(analyzed)
 
 
 def test_a_window_counts_from_its_beginning(spark: Any, exported: Path, tmp_path: Path) -> None:
@@ -136,7 +168,8 @@ def test_the_terminal(analyzed: Any) -> None:
     console = Console(width=220, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(analyzed, console)
     text = console.export_text()
-    assert "2026-01-30T00 to 2026-01-30T02" in text
+    assert "A, B, C, 3 routers, 2026-01-30 00:" in text
+    assert " · findings: " in text
     for finding in analyzed.findings:
         assert finding.text in text
         assert finding.kind.action in text

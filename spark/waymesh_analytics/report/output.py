@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from waymesh_analytics.spark.parallel import run_parallel
 from waymesh_analytics.store.storage import Storage
 
+from .headline import title, totals
 from .page import page
 from .report import Report
 from .tables.table import ColumnType, Table
@@ -41,6 +42,8 @@ def write_report(storage: Storage, report: Report) -> None:
 def summary(report: Report) -> dict[str, Any]:
     """The content of `summary.json`."""
     return {
+        "made": report.made,
+        "headline": f"{title(report)}: {totals(report)}" if report.hours else None,
         "hours": {"first": report.hours[0], "last": report.hours[-1]} if report.hours else None,
         "findings": [
             {

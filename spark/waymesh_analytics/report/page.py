@@ -8,13 +8,17 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from . import topology
+from . import headline, topology
 from .plots import plots
 from .report import NO_RECORDS, Report
 from .tables.table import Cell, Column, ColumnType
 
 SHOWN_ROWS = 100
 """Rows of a table on the page; the files contain all of them."""
+CONTAINER = "container"
+LONGEST_NAME = 28
+NAME_BEGIN, NAME_END = 18, 6
+"""A longer name of a container is shown by so many characters of its beginning and its end."""
 MICROSECONDS = "_us"
 NUMERIC = (ColumnType.COUNT, ColumnType.NUMBER, ColumnType.SHARE)
 
@@ -31,8 +35,10 @@ def page(report: Report) -> str:
     )
     environment.filters |= {"heading": heading, "shown": shown}
     environment.tests["numeric"] = lambda column: column.type in NUMERIC
+    environment.tests["shortened"] = shortened
     text: str = environment.get_template("page.html").render(
         report=report,
+        headline=headline,
         no_records=NO_RECORDS,
         tables=[table for table in report.tables.values() if table.rows or table.empty],
         # matplotlib and topology escape the texts of their pictures.
@@ -59,6 +65,11 @@ def heading(column: Column) -> str:
     return name.replace("p999", "p99.9").replace("_", " ")
 
 
+def shortened(value: Cell, column: Column) -> bool:
+    """Whether the cell shows the beginning and the end only: containers are often named by a UUID."""
+    return column.name == CONTAINER and isinstance(value, str) and len(value) > LONGEST_NAME
+
+
 def shown(value: Cell, column: Column) -> str:
     """The text of a cell."""
     if value is None:
@@ -66,7 +77,7 @@ def shown(value: Cell, column: Column) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     if isinstance(value, str):
-        return value
+        return f"{value[:NAME_BEGIN]}…{value[-NAME_END:]}" if shortened(value, column) else value
     return _number(value, column)
 
 

@@ -82,13 +82,8 @@ def _hours(report: Report) -> str:
     _line(times, at, [_ms(row.week_ago_p99_us) for row in rows], "C1:", "a week before")
     times.set_ylabel("milliseconds to settlement")
     times.set_yscale("log")
-    times.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    times.yaxis.set_major_formatter("{x:g}")
-    times.yaxis.set_minor_formatter(NullFormatter())
-    times.set_xlabel("UTC")
-    locator = AutoDateLocator()
-    times.xaxis.set_major_locator(locator)
-    times.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    _plain_numbers(times.yaxis)
+    _times(times)
     for axes in (traffic, times):
         axes.grid(axis="y", alpha=0.3)
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
@@ -108,6 +103,21 @@ def _line(axes: Any, at: Sequence[datetime], values: Sequence[float | None], for
         times.append(time)
         points.append(math.nan if value is None else value)
     axes.plot(times, points, form, label=label, linewidth=1)
+
+
+def _plain_numbers(axis: Any) -> None:
+    """A logarithmic axis with 1, 2, 5, 10 instead of powers."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _times(axes: Any) -> None:
+    """Dates and hours below, each once."""
+    locator = AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.set_xlabel("UTC")
 
 
 def _ms(microseconds: float | None) -> float | None:
@@ -135,7 +145,7 @@ def _throughput(report: Report) -> str:
         axes.plot(list(expected[key]), list(expected[key].values()), f"C{number}:", linewidth=1)
     axes.set_ylabel("deliveries per hour")
     axes.set_ylim(bottom=0)
-    axes.tick_params(axis="x", rotation=30)
+    _times(axes)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return _svg(figure)
 
@@ -154,6 +164,7 @@ def _latency(report: Report) -> str:
         axes.plot([value / 1000 for value in values], range(len(rows)), f"C{number}o", label=label)
     axes.set_yticks(range(len(rows)), [str(row.address) for row in rows])
     axes.set_xscale("log")
+    _plain_numbers(axes.xaxis)
     axes.set_xlabel("milliseconds to settlement")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from waymesh_analytics.rollups.reader import Rollups
@@ -57,6 +58,8 @@ class Report:
     # The hours that the report covers.
     hours: list[str]
     series: Series
+    # When it was made, in UTC.
+    made: datetime
 
     @property
     def incomplete(self) -> bool:
@@ -66,8 +69,8 @@ class Report:
         return any(row.lost for row in records) or any(row.corrupt or row.short for row in files)
 
 
-def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Report:
-    """Compute all tables of the window, then the findings."""
+def build_report(rollups: Rollups, manifest: Manifest, listing: Listing, now: datetime) -> Report:
+    """Compute all tables of the window, then the findings; `now` in UTC."""
     for names in SHARED:
         run_parallel(lambda name: getattr(rollups, name), names, PARALLEL_QUERIES)
     read: tuple[Callable[[Rollups], Any], ...] = (hours.read_measured, *TABLES)
@@ -84,4 +87,4 @@ def build_report(rollups: Rollups, manifest: Manifest, listing: Listing) -> Repo
         completeness.odd_files(manifest, listing, rollups),
     ]
     tables = {table.name: table for table in [tables.pop("mesh_links"), *first, *tables.values(), *derived]}
-    return Report(tables, find(tables), rollups.hours, series)
+    return Report(tables, find(tables), rollups.hours, series, now)

@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 from waymesh_schema.findings import Severity
 from waymesh_schema.text import one_line
 
+from . import headline
 from .report import NO_RECORDS, Report
 from .tables.table import ColumnType, Table
 
@@ -25,8 +26,12 @@ _COLOURS = {Severity.BAD: "bold red", Severity.WARNING: "yellow"}
 
 def show(report: Report, console: Console) -> None:
     """Print the report."""
-    covered = f"{report.hours[0]} to {report.hours[-1]} (UTC)" if report.hours else NO_RECORDS
-    console.print(f"[bold]{covered}[/]")
+    if report.hours:
+        times = f"{headline.period(report)}, {headline.made(report.made)}"
+        console.print(f"[bold]{_line(headline.title(report))}[/], {times}")
+        console.print(_line(headline.totals(report)))
+    else:
+        console.print(f"[bold]{NO_RECORDS}[/]")
     for name, columns in _SHOWN.items():
         table = report.tables[name]
         if table.rows:
@@ -37,6 +42,11 @@ def show(report: Report, console: Console) -> None:
         console.print(f"{'':8} [dim]{escape(finding.kind.action)}[/]")
     if not report.findings:
         console.print("No findings.")
+
+
+def _line(text: str) -> str:
+    """Names come from clients."""
+    return escape(one_line(text))
 
 
 def _grid(table: Table[Any], names: tuple[str, ...]) -> Grid:
@@ -54,5 +64,5 @@ def _text(value: object, kind: ColumnType) -> str:
     if value is None:
         return ""
     if kind == ColumnType.TEXT:
-        return escape(one_line(str(value)))
+        return _line(str(value))
     return f"{value:,}" if kind == ColumnType.COUNT else f"{value:,.1f}"
