@@ -95,7 +95,7 @@ def test_the_head_of_the_page_says_which_mesh_when_and_how_much(analyzed: Any) -
     from waymesh_analytics.report.page import page
 
     text = page(replace(analyzed, made=datetime(2026, 2, 1, 9, 5, tzinfo=UTC)))
-    assert "<h1>Waymesh report: A, B, C, 3 routers</h1>" in text
+    assert "<h1>Waymesh report: test, 3 routers</h1>" in text
     assert f"<p>{headline.period(analyzed)} · made 2026-02-01 09:05 UTC</p>" in text
     records = analyzed.tables["completeness"].rows
     assert headline.period(analyzed).startswith(f"{min(row.first for row in records):%Y-%m-%d %H:%M} to ")
@@ -104,11 +104,13 @@ def test_the_head_of_the_page_says_which_mesh_when_and_how_much(analyzed: Any) -
     assert "p99 " in headline.totals(analyzed)
 
 
-def test_routers_with_numbers_are_those_of_a_mesh() -> None:
+def test_routers_are_those_of_their_mesh_by_their_records_or_their_names(analyzed: Any) -> None:
     from waymesh_analytics.report.headline import meshes
 
-    assert meshes(["orders-0", "orders-1", "orders-10", "edge", "my-mesh-2"]) == ["edge", "my-mesh", "orders"]
-    assert meshes([]) == []
+    row = analyzed.tables["routers"].rows[0]
+    names = ["orders-0", "orders-10", "edge", "my-mesh-2"]
+    assert meshes(replace(row, router=name, mesh=None) for name in names) == ["edge", "my-mesh", "orders"]
+    assert meshes(replace(row, router=name, mesh="team/orders") for name in names[:2]) == ["team/orders"]
 
 
 def test_long_names_of_containers_are_shortened_and_whole_on_demand(analyzed: Any) -> None:
@@ -168,7 +170,7 @@ def test_the_terminal(analyzed: Any) -> None:
     console = Console(width=220, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(analyzed, console)
     text = console.export_text()
-    assert "A, B, C, 3 routers, 2026-01-30 00:" in text
+    assert "test, 3 routers, 2026-01-30 00:" in text
     assert " · findings: " in text
     for finding in analyzed.findings:
         assert finding.text in text

@@ -17,20 +17,30 @@ from .tables.objects import Router
 ORDINAL = re.compile(r"(?P<mesh>.+)-\d+")
 """The routers of a mesh are named after it and numbered: orders-0, orders-1."""
 MOST_NAMES = 3
+SEVERITIES = {
+    Severity.BAD: ("bad", "bad"),
+    Severity.WARNING: ("warning",),
+    Severity.INFO: ("for information", "for information"),
+}
 DAY, MINUTE = "%Y-%m-%d", "%H:%M"
 
 
-def meshes(routers: Iterable[str]) -> list[str]:
-    """The names of the meshes that routers belong to; a router without a number stands for itself."""
-    found = ((ORDINAL.fullmatch(name), name) for name in routers)
-    return sorted({match["mesh"] if match else name for match, name in found})
+def meshes(routers: Iterable[Router]) -> list[str]:
+    """The names of the meshes that routers belong to; where no record says it, by the routers' own names."""
+    return sorted({row.mesh or _mesh_of(str(row.router)) for row in routers})
+
+
+def _mesh_of(router: str) -> str:
+    """A router without a number stands for itself."""
+    match = ORDINAL.fullmatch(router)
+    return match["mesh"] if match else router
 
 
 def title(report: Report) -> str:
     """The meshes and the number of routers, as `orders, 3 routers`."""
     routers: list[Router] = report.tables["routers"].rows
-    known = sorted({str(row.router) for row in routers})
-    names = meshes(known)
+    known = {str(row.router) for row in routers}
+    names = meshes(routers)
     shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
     return f"{shown}, {_count(len(known), 'router')}" if names else "no router"
 
@@ -61,7 +71,7 @@ def totals(report: Report) -> str:
         slowest = max(latency, key=lambda row: row.p99_us)
         parts.append(f"p99 {slowest.p99_us / 1000:,.4g} ms at {slowest.address}, the slowest address")
     severities = Counter(finding.kind.severity for finding in report.findings)
-    found = [f"{severities[severity]} {severity}" for severity in Severity if severities[severity]]
+    found = [_count(severities[severity], *SEVERITIES[severity]) for severity in Severity if severities[severity]]
     parts.append(f"findings: {', '.join(found)}" if found else "no findings")
     return " · ".join(parts)
 

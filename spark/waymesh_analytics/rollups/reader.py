@@ -164,10 +164,9 @@ class Rollups:
         """The boots of routers in the window, with the `records` and `dropped` of their last report there."""
         order = F.when(self._inside, F.col("last_seq"))
         last = [F.max_by(name, order).alias(name) for name in ("records", "dropped")]
-        maxima = self._most(("uptime_s", *ROUTER_GAUGES))
-        return self._totals(
-            "routers", ROUTER_COUNTERS, self._started_inside, F.max("version").alias("version"), *maxima, *last
-        )
+        maxima = [F.max(name).alias(name) for name in ("mesh", "version")]
+        maxima += self._most(("uptime_s", *ROUTER_GAUGES))
+        return self._totals("routers", ROUTER_COUNTERS, self._started_inside, *maxima, *last)
 
     @cached_property
     def addresses(self) -> list[Row]:

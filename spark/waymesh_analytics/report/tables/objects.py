@@ -54,6 +54,7 @@ class Router:
 
     router: Text
     boot: Count
+    mesh: Text | None
     version: Text | None
     uptime_s: Count | None
     presettled: Count | None
