@@ -97,46 +97,6 @@ def forget_last_hour(out: Path) -> None:
     os.utime(newest.parent, (0, 0))  # so that the files of that hour are new
 
 
-def answer_from_parquet(out: Path) -> None:
-    """Make all rollups from the curated files, and the report from these; in this process."""
-    from waymesh_analytics.hours import Window
-    from waymesh_analytics.report.report import build_report
-    from waymesh_analytics.rollups.compaction import recreate_rollups
-    from waymesh_analytics.rollups.reader import Rollups
-    from waymesh_analytics.spark.java_options import java_options
-    from waymesh_analytics.spark.session import open_session
-    from waymesh_analytics.store.raw_files import Listing
-    from waymesh_analytics.store.store import Store
-
-    spark = open_session(MASTER, java_options=java_options("file://", ""))
-    store = Store.open(spark, f"{out.resolve().as_uri()}/store")
-    storage, known = store.storage, store.manifest
-    for kind, hours in known.hours.items():
-        recreate_rollups(storage, kind, {hour: entry.curated for hour, entry in hours.items()}, "bench")
-    build_report(Rollups(store, Window()), known, Listing())
-    for area in storage.names("rollups"):
-        for name in storage.names(f"rollups/{area}"):
-            if name.endswith("-bench"):
-                storage.delete(f"rollups/{area}/{name}")
-    spark.stop()
-
-
-def roll_up_from_parquet(out: Path) -> None:
-    """Make all rollups from the curated files as tasks do, without Spark around them; in this process."""
-    from waymesh_analytics.rollups.tasks import Shard, work
-
-    store = out.resolve() / "store"
-    known = from_text(max((store / "manifest").glob("[0-9]*.json")).read_text())
-    for kind, hours in known.hours.items():
-        for hour, entry in hours.items():
-            for path in entry.curated:
-                made = work(Shard(kind, hour, "bench", store.as_uri(), (), {}, (path,)))
-                if made.error:
-                    raise SystemExit(made.error)
-    for folder in (store / "rollups").glob("*/*-bench"):
-        shutil.rmtree(folder)
-
-
 BUCKET = """case when settle_us < 64 then settle_us else (cast(floor(log2(settle_us + 0.5)) as int) - 5) * 32
     + (settle_us >> (cast(floor(log2(settle_us + 0.5)) as int) - 5)) end"""
 ENDS = ("accepted", "rejected", "released", "modified", "presettled")
@@ -205,25 +165,17 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-STEPS: dict[str, Callable[[Path], None]] = {
-    "report": answer_from_parquet,
-    "rollups": roll_up_from_parquet,
-    "duckdb": answer_with_duckdb,
-}
-"""What reads the Parquet files."""
-
-
 def main() -> int:
     """The command; 1 when the answers differ."""
     parser = argparse.ArgumentParser(description="Measure waymesh analyze on a large export.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--deliveries", type=int, default=50_000_000)
     parser.add_argument("--links", type=int, default=13_000_000)
-    parser.add_argument("--step", choices=STEPS, help="only this, in this process")
+    parser.add_argument("--duckdb", action="store_true", help="only put the questions to DuckDB, in this process")
     asked = parser.parse_args()
     out, export = asked.folder / "out", asked.folder / "export"
-    if asked.step:
-        STEPS[asked.step](out)
+    if asked.duckdb:
+        answer_with_duckdb(out)
         return 0
     python = [sys.executable, "-m"]
     if not export.exists():
@@ -234,9 +186,8 @@ def main() -> int:
     print("nothing new:     ", measure(job), flush=True)
     forget_last_hour(out)
     print("one hour more:   ", measure(job), flush=True)
-    for name in STEPS:
-        step = [*python, "tests.bench.analytics", str(asked.folder), "--step", name]
-        print(f"Parquet, {name + ':':8}", measure(step), flush=True)
+    alone = [*python, "tests.bench.analytics", str(asked.folder), "--duckdb"]
+    print("DuckDB:          ", measure(alone), flush=True)
     found = differences(out)
     print("\n".join(found[:20]) if found else "The answers are the same.")
     return bool(found)

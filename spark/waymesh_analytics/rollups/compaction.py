@@ -77,15 +77,6 @@ def compact_batch(store: Store, kind: str, batch: Batch, kept: Kept = MappingPro
     store.catalog.commit_hours(kind, entries)
 
 
-def recreate_rollups(storage: Storage, kind: str, curated: Mapping[str, tuple[str, ...]], run: str) -> list[TaskResult]:
-    """Recreate the rollups of some hours from their curated files; they are not committed."""
-    conf = hadoop_settings(storage.spark, SETTINGS)
-    shards = [
-        Shard(kind, hour, run, storage.root, (), conf, (path,)) for hour, paths in curated.items() for path in paths
-    ]
-    return _run(storage, shards, small=False)
-
-
 def _shards(storage: Storage, kind: str, batch: Batch, kept: Kept) -> list[Shard]:
     """The tasks of a batch: the files of a router, and so of an object of a mesh, are in the same one of an hour."""
     run, conf = uuid4().hex[:16], hadoop_settings(storage.spark, SETTINGS)

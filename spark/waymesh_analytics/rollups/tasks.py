@@ -39,7 +39,6 @@ class Shard:
     # The address of the store.
     root: str
     # Addresses of exported files, their bytes when they were listed, and how many records their names promise.
-    # None: the rollups are recreated from the curated files.
     files: tuple[tuple[str, int, int], ...]
     # Settings of s3a.
     conf: Mapping[str, str]
@@ -65,7 +64,7 @@ class TaskResult:
 def work(shard: Shard) -> TaskResult:
     """Read the files of a shard, write its curated file, its rollups, and its lines that are not records."""
     try:
-        return _curate(shard) if shard.files else _recreate_rollups(shard)
+        return _curate(shard)
     except OSError as error:
         return TaskResult(shard.hour, error=" ".join(str(error).split()))
 
@@ -93,11 +92,6 @@ def _curate(shard: Shard) -> TaskResult:
     _write(shard, curated, records)
     rollups = _roll_up(shard, records, name)
     return TaskResult(shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
-
-
-def _recreate_rollups(shard: Shard) -> TaskResult:
-    records = joined(shard.kind, [_curated_before(shard, path) for path in shard.curated])
-    return TaskResult(shard.hour, len(records), rollups=_roll_up(shard, records, uuid4().hex[:12]))
 
 
 def _curated_before(shard: Shard, path: str) -> pa.Table:
