@@ -5,12 +5,17 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
+import ssl
+from base64 import b64encode
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
+from tests.kit.certificates import Authority
 from tests.kit.local_mode import DEADLINE_S, mesh_up, start
+from waymesh_operator.errors import ManifestError
 from waymesh_operator.local.processes import WITHOUT_CONSOLE
 from waymesh_router.runtime.http.console import BUNDLE
 
@@ -83,3 +88,56 @@ def test_without_the_bundle_there_is_none(tmp_path: Path) -> None:
     assert mesh.console_url == ""
     assert "make console" in WITHOUT_CONSOLE
     stage.supervisor.close()
+
+
+def tls_manifest(folder: Path, certificate: str = "certificate: {secretRef: {name: own}}") -> str:
+    """A Router with a console of its own, for the user alice, and its Secrets."""
+    pair = Authority(folder).issue("server", {"CN": "localhost"}, ("localhost",))
+    secrets = {
+        "own": {"tls.crt": pair.cert.read_text(), "tls.key": pair.key.read_text()}, "people": {"alice": "secret"},
+    }  # fmt: skip
+    console = f"{{enabled: true, auth: plain, users: {{secretRef: {{name: people}}}}, {certificate}}}"
+    router = MANIFEST.replace("size: 2", f"size: 1, console: {console}")
+    kind = {"apiVersion": "v1", "kind": "Secret"}
+    made = [{**kind, "metadata": {"name": name}, "stringData": data} for name, data in secrets.items()]
+    return f"{router}---\n{yaml.safe_dump_all(made)}"
+
+
+@pytest.mark.e2e
+def test_spec_console_is_served_over_tls_with_a_login(tmp_path: Path) -> None:
+    with mesh_up(tmp_path, tls_manifest(tmp_path), "mesh is ready: 1 router") as up:
+        port = up.remembered()["ports"]["mesh-0"]["listener/console"][1]
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+        def ask(path: str, login: str = "") -> int:
+            connection = http.client.HTTPSConnection("localhost", port, timeout=DEADLINE_S, context=context)
+            fields = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}
+            connection.request("GET", path, headers=fields)
+            status = connection.getresponse().status
+            connection.close()
+            return status
+
+        assert ask("/console/") == 200
+        assert ask("/api/v1/router") == 401
+        assert ask("/api/v1/router", "alice:wrong") == 401
+        assert ask("/api/v1/router", "alice:secret") == 200
+
+
+@pytest.mark.engine_independent
+@pytest.mark.parametrize("built", [True, False])
+def test_without_a_certificate_or_the_bundle_spec_console_has_no_port(tmp_path: Path, built: bool) -> None:
+    stage = Stage(tmp_path, tls_manifest(tmp_path) if not built else tls_manifest(tmp_path, "management: write"))
+    stage.supervisor._world = dataclasses.replace(stage.supervisor._world, console=built)
+    stage.supervisor._entries.clear()
+    stage.supervisor.load()
+    stage.settle()
+    assert "listener/console" not in json.dumps(stage.seed("mesh-0"))
+    assert bool(stage.supervisor.meshes[0].console_url) == built
+    stage.supervisor.close()
+
+
+@pytest.mark.engine_independent
+def test_certificates_of_users_need_their_authorities(tmp_path: Path) -> None:
+    text = tls_manifest(tmp_path).replace("auth: plain, users: {secretRef: {name: people}}", "auth: mtls")
+    with pytest.raises(ManifestError, match=r"spec\.console\.auth: local mode: for auth mtls, set clientAuthorities"):
+        Stage(tmp_path, text)

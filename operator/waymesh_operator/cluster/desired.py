@@ -48,7 +48,17 @@ from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .exposure import cluster_urls, exposure_objects, missing_api
-from .mesh import DesiredConnector, DesiredListener, DesiredMesh, DesiredRouter, own_seed, peers_below, shared_seed
+from .mesh import (
+    DesiredConnector,
+    DesiredListener,
+    DesiredMesh,
+    DesiredRouter,
+    only_live,
+    own_seed,
+    peers_below,
+    render,
+    shared_seed,
+)
 from .objects import (
     LIMIT_BYTES,
     Manifest,
@@ -251,12 +261,13 @@ def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Ent
     """The seed ConfigMap, and an error message if it is too large, or if routers would not start with it."""
     packed = shared_seed(shared)
     own = {item.id: own_seed(item) for item in routers}
+    live = [entity for entity in shared if only_live(entity)]
     size = seed_bytes(packed, own)
     wrong = "" if size <= LIMIT_BYTES else f"the configuration has {size:,} bytes, more than one ConfigMap can hold"
     entities = (*shared, *(entity for item in routers for entity in item.own))
     if refused := next(filter(None, map(refusal, entities)), ""):
         wrong = f"routers would not start with the configuration: {refused}"
-    return seed_config_map(router, packed, own), wrong
+    return seed_config_map(router, packed, own, render(live) if live else ""), wrong
 
 
 def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> list[Manifest]:

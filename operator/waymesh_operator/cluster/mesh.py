@@ -12,7 +12,15 @@ from typing import Any
 
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
-from waymesh_operator.router_entities.names import CREDENTIALS, LOG, ROUTER, STANDING_TYPES, USERS_NAME, Entity
+from waymesh_operator.router_entities.names import (
+    CREDENTIALS,
+    LISTENER,
+    LOG,
+    ROUTER,
+    STANDING_TYPES,
+    USERS_NAME,
+    Entity,
+)
 from waymesh_operator.router_entities.policies import is_default
 
 FULL_UP_TO = 6
@@ -131,11 +139,17 @@ def seed_text(router: DesiredRouter, credentials: str) -> str:
     return render((*_own(router, credentials), *router.shared))
 
 
+def only_live(entity: Entity) -> bool:
+    """Whether the entity is created on routers that run, and is in no seed: a router whose image has no console, or is
+    older, refuses it, and would not start with a seed that has it."""
+    return entity.type == LISTENER and bool(entity.attributes.get("console"))
+
+
 def shared_seed(entities: Iterable[Entity]) -> bytes:
     """Return the seed shared by all routers of a mesh; the same entities give the same bytes."""
     packed = io.BytesIO()
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
-        file.write(render(entities).encode())
+        file.write(render(entity for entity in entities if not only_live(entity)).encode())
     return packed.getvalue()
 
 

@@ -225,10 +225,14 @@ LIMIT_BYTES = 1 << 20
 """Maximum size of a ConfigMap's or Secret's contents in the API server."""
 
 
-def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str]) -> Manifest:
-    """Return the ConfigMap with the pods' boot configuration; `own` by router id."""
+LIVE_KEY = "live"
+"""Key of what routers get only while they run: no pod boots with it, but a change of it is one of the configuration."""
+
+
+def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str], live: str = "") -> Manifest:
+    """Return the ConfigMap with the pods' boot configuration; `own` by router id. `live`: see LIVE_KEY."""
     packed = base64.b64encode(shared).decode()
-    data = {f"{name}.json": text for name, text in own.items()}
+    data = {f"{name}.json": text for name, text in own.items()} | ({LIVE_KEY: live} if live else {})
     return make(router, "v1", "ConfigMap", "-seed", {"binaryData": {SHARED_FILE: packed}, "data": data})
 
 

@@ -66,6 +66,13 @@ class DesiredLocal:
     files: Mapping[str, bytes]
 
 
+def local_console(router: Router, built: bool) -> Router:
+    """The Router as local mode runs it: without the listener of its console if that has no certificate, or if this
+    installation has no console (`built`), as a router would not start with it."""
+    kept = [item for item in router.listeners if not (item.http and item.http.console) or (built and item.certificate)]
+    return replace(router, listeners=tuple(kept))
+
+
 def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     """Compute the desired state from the resources and the context."""
     router = resources.router

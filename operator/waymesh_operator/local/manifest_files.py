@@ -57,13 +57,17 @@ def _stamp(file: Path) -> tuple[str, int, int, int]:
     return (str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
+MTLS = "local mode: for auth mtls, set clientAuthorities and add their Secret to the manifests"
+
+
 def _local_problems(documents: Iterable[Document]) -> Iterator[Problem]:
     """Return problems with settings that need a cluster: mesh certificates, and ServiceAccounts."""
     for document in documents:
         data = document.data if isinstance(document.data, dict) and document.data.get("kind") == "Router" else {}
         for part, i, name, message in _unsupported(data.get("spec")):
             subject = f"Router/{(data.get('metadata') or {}).get('name')}"
-            yield Problem(document.file, document.line(("spec", part, i)), subject, f"spec.{part}[{i}].{name}", message)
+            field = f"spec.{part}.{name}" if part == "console" else f"spec.{part}[{i}].{name}"
+            yield Problem(document.file, document.line(("spec", part, i)), subject, field, message)
 
 
 def _unsupported(spec: object) -> Iterator[tuple[str, int, str, str]]:
@@ -73,8 +77,11 @@ def _unsupported(spec: object) -> Iterator[tuple[str, int, str, str]]:
             message = "local mode issues no certificates: for TLS, set certificate and add its Secret to the manifests"
             yield "listeners", i, "tls", message
         if item.get("auth") == "mtls" and not item.get("clientAuthorities"):
-            message = "local mode: for auth mtls, set clientAuthorities and add their Secret to the manifests"
-            yield "listeners", i, "auth", message
+            yield "listeners", i, "auth", MTLS
+    console = spec.get("console") if isinstance(spec, dict) else None
+    if isinstance(console, dict) and console.get("certificate"):
+        if console.get("auth") == "mtls" and not console.get("clientAuthorities"):
+            yield "console", 0, "auth", MTLS
     for i, item in _maps(spec, "tokenProfiles"):
         if "serviceAccounts" in item:
             message = "there are no ServiceAccounts in local mode; use issuer, audience, and keysSecretRef or keysUrl"

@@ -20,7 +20,7 @@ from waymesh_operator.resources.validation import Checked
 from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 
-from .desired import DesiredLocal, LocalContext, desired_local
+from .desired import DesiredLocal, LocalContext, desired_local, local_console
 from .manifest_files import ManifestFiles
 from .mesh import Environment, LocalMesh
 from .state import PortClaims, PortTable, StateFolder, is_free
@@ -94,7 +94,8 @@ class Supervisor:
         """
         checked = self._files.read()
         self._wanted = frozenset(checked.meshes)
-        for ref, resources in checked.meshes.items():
+        for ref, given in checked.meshes.items():
+            resources = dataclasses.replace(given, router=local_console(given.router, self._world.console))
             former = self._entries[ref].resources.router if ref in self._entries else None
             if ref not in self._entries:
                 folder = StateFolder(self._root, ref)

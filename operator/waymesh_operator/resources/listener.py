@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 DEFAULT_PORT = 443
@@ -149,7 +149,7 @@ class Listener:
     vhost: str = ""
     # Each alias of a virtual host has a separate address space, too.
     alias_spaces: bool = False
-    # none or read
+    # none or read; of the console read or write
     management: str = "none"
     # Of new connections on each router, as connections/seconds; empty: no limit.
     connection_rate: str = ""
@@ -211,6 +211,19 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         failover=item.get("failover") == "Auto",
         tls_settings=tls_settings(item.get("tlsProtocols"), item.get("tlsCiphers"), item.get("uidFormat")),
     )
+
+
+CONSOLE_LISTENER = "console"
+"""Name of the listener that `spec.console` describes."""
+
+
+def parse_console(spec: Mapping[str, Any]) -> tuple[Listener, ...]:
+    """The listener of a validated `spec.console`, always with TLS and a login; none if it is not enabled."""
+    if not spec["enabled"]:
+        return ()
+    given = {name: value for name, value in spec.items() if name not in ("enabled", "management")}
+    listener = parse_listener({"name": CONSOLE_LISTENER, "tls": True, **given})
+    return (replace(listener, management=spec["management"], http=Http(console=True)),)
 
 
 def tls_settings(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .listener import Listener, parse_listener
+from .listener import Listener, parse_console, parse_listener
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -179,7 +179,7 @@ def parse_router(manifest: Manifest) -> Router:
         size=spec["size"],
         role=spec["role"],
         topology=spec["topology"],
-        listeners=tuple(parse_listener(item) for item in spec["listeners"]),
+        listeners=_listeners(spec),
         drain_timeout_s=spec["drain"]["timeoutSeconds"],
         drift=spec["drift"],
         balance=spec["balance"] == "Auto",
@@ -195,6 +195,12 @@ def parse_router(manifest: Manifest) -> Router:
         stuck_after_s=spec.get("stuckAfterSeconds"),
         **server_metadata(manifest),
     )
+
+
+def _listeners(spec: Mapping[str, Any]) -> tuple[Listener, ...]:
+    """Those of `listeners`, and that of the console after them."""
+    own = tuple(parse_listener(item) for item in spec["listeners"])
+    return own + (parse_console(spec["console"]) if "console" in spec else ())
 
 
 def server_metadata(manifest: Manifest) -> dict[str, Any]:
