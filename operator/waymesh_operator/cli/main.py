@@ -13,6 +13,7 @@ import typer.main
 
 from waymesh_operator.errors import ManifestError, WaymeshError
 
+from .console import console
 from .diagnosis import doctor, report_bundle
 from .link import app as link
 from .management import manage, stat
@@ -29,7 +30,7 @@ from .options import (
     is_plugin,
     on_cluster,
 )
-from .programs import JobCommand, analyze, policy, query
+from .programs import JobCommand, analyze, policy, query, report
 
 if TYPE_CHECKING:
     from waymesh_operator.local.mesh import LocalMesh
@@ -199,31 +200,16 @@ def explain(
     raise typer.Exit(run_explain(field, recursive, no_color))
 
 
+app.command()(console)
 app.command()(doctor)
 app.command(name="report-bundle")(report_bundle)
 app.command(cls=RouterCommand)(stat)
 app.command(cls=RouterCommand)(manage)
 app.command(cls=JobCommand)(analyze)
 app.command(cls=JobCommand)(query)
+app.command()(report)
 app.add_typer(policy, name="policy")
 app.add_typer(link, name="link")
-
-
-@app.command()
-def report(
-    context: Context = None,
-    namespace: Namespace = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Output file; - for stdout.")] = None,
-    name: Annotated[
-        str,
-        typer.Option("--file", metavar="NAME", help="Which file of the report: summary.json, tables/traffic.json …"),
-    ] = "report.html",
-) -> None:
-    """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
-    from .forward import run_report
-
-    chosen = out or Path(Path(name).name)
-    raise typer.Exit(run_report(context, namespace, None if str(chosen) == "-" else chosen, name))
 
 
 @app.command()

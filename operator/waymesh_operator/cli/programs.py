@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .options import flatten
+from .options import Context, Namespace, flatten
 
 Master = Annotated[str | None, typer.Option(help="Spark master.", show_default="local[*]")]
 SparkSettings = Annotated[
@@ -185,3 +185,19 @@ def check(
     # In another process: the operator does not import the router.
     command = [sys.executable, "-m", PROGRAM, *files, *words, f"--direction={direction.value}"]
     raise typer.Exit(subprocess.run(command, check=False).returncode)
+
+
+def report(
+    context: Context = None,
+    namespace: Namespace = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Output file; - for stdout.")] = None,
+    name: Annotated[
+        str,
+        typer.Option("--file", metavar="NAME", help="Which file of the report: summary.json, tables/traffic.json …"),
+    ] = "report.html",
+) -> None:
+    """Fetch the report of a cluster's analytics job (value analytics.report.enabled of the chart)."""
+    from .forward import run_report
+
+    chosen = out or Path(Path(name).name)
+    raise typer.Exit(run_report(context, namespace, None if str(chosen) == "-" else chosen, name))

@@ -8,6 +8,8 @@ export const TIMEOUT_MS = 3000;
 const NODE = { type: "org.amqp.management", name: "self" };
 
 export interface Login {
+  /** Of `kubectl waymesh console`, whose proxy accepts no other WebSocket. */
+  readonly key?: string;
   readonly user?: string;
   readonly password?: string;
   readonly token?: string;
@@ -64,9 +66,10 @@ export class Management {
     // Without a user, the mechanisms ANONYMOUS and, with the certificate that the browser has shown, EXTERNAL.
     const strange = { sasl_mechanisms: withoutUser() };
     const known = login.token ? { username: login.user || "token", token: login.token } : { username: login.user, password: login.password };
+    const protocols = login.key ? ["amqp", `waymesh.${login.key}`] : ["amqp"];
     const who = login.user || login.token ? known : strange;
     return await new Promise((resolve, reject) => {
-      const options = { connection_details: socket(url, ["amqp"], undefined as never), reconnect: false, idle_time_out: 20000 };
+      const options = { connection_details: socket(url, protocols as never, undefined as never), reconnect: false, idle_time_out: 20000 };
       const given = Object.fromEntries(Object.entries(who).filter(([, value]) => value));
       const connection = connect.connect({ ...options, ...given, hostname: location.hostname } as never);
       const failed = (error: Error): void => {

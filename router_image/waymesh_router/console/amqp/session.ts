@@ -5,6 +5,8 @@ import { text, type Row } from "../model/values.ts";
 export type State =
   | { readonly kind: "connecting"; readonly reason: string }
   | { readonly kind: "login"; readonly reason: string }
+  /** Nothing is tried any more. */
+  | { readonly kind: "stopped"; readonly reason: string }
   | { readonly kind: "open"; readonly management: Management; readonly self: string };
 
 /** How a request names a router: "" for the one to which the page is connected. */
@@ -15,6 +17,19 @@ export function agentOf(state: Extract<State, { kind: "open" }>, router: string)
 const RETRY_MS = 2000;
 export const NODES_MS = 2000;
 
+/** Name of the key in the storage of this tab, so that the page can be loaded again. It is worth nothing when the command
+ * has ended. */
+const KEY = "key";
+
+async function keyFor(code: string): Promise<string> {
+  try {
+    const answer = await fetch("/code", { method: "POST", body: code });
+    return answer.ok ? await answer.text() : "";
+  } catch {
+    return "";
+  }
+}
+
 /** Tells `changed` of each state, and of the routers of the mesh: also of those that it saw before and that are gone. */
 export class Session {
   state: State = { kind: "connecting", reason: "" };
@@ -22,10 +37,19 @@ export class Session {
   gone: ReadonlySet<string> = new Set();
   changed: () => void = () => undefined;
   #login: Login = {};
+  #key = "";
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  start(): void {
-    void this.#connect();
+  /** `code`: of the address that `kubectl waymesh console` printed; the page gets a key for it, once. */
+  async start(code = ""): Promise<void> {
+    const kept = sessionStorage.getItem(KEY) ?? "";
+    if (code || kept) this.#key = code ? await keyFor(code) : kept;
+    if (code && !this.#key) {
+      this.#become({ kind: "stopped", reason: "The code of this address is unknown, or was used before: start the command again." });
+      return;
+    }
+    if (this.#key) sessionStorage.setItem(KEY, this.#key);
+    await this.#connect();
   }
 
   /** The password is kept in memory only, for the time that the page is open. */
@@ -59,7 +83,7 @@ export class Session {
     this.#become({ kind: "connecting", reason: this.state.kind === "connecting" ? this.state.reason : "" });
     try {
       const url = location.origin.replace(/^http/, "ws");
-      const management = await Management.open(url, this.#login);
+      const management = await Management.open(url, { ...this.#login, key: this.#key });
       management.onLost = (reason) => this.#again(reason);
       const [row] = await management.query("", { type: "org.apache.qpid.dispatch.router", attributes: ["id"] });
       this.#become({ kind: "open", management, self: text(row, "id") });

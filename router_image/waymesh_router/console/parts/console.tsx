@@ -1,6 +1,6 @@
 // The frame of all pages: navigation, router, search, login, and what is known of the connection.
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Session } from "../amqp/session.ts";
 import { Mesh } from "../amqp/live.ts";
 import { fragmentOf, placeOf, type Place } from "../model/place.ts";
@@ -22,7 +22,8 @@ export interface PageEntry {
 export function Console({ session }: { session: Session }) {
   const [, redraw] = useState(0);
   const [place, setPlace] = useState(() => placeOf(location.hash));
-  useEffect(() => {
+  // At once: the session may have news before the page is painted.
+  useLayoutEffect(() => {
     session.changed = () => redraw((turn) => turn + 1);
     const moved = (): void => setPlace(placeOf(location.hash));
     addEventListener("hashchange", moved);
@@ -99,6 +100,7 @@ function Banner({ session }: { session: Session }) {
       {state.kind === "connecting"
         ? <p class="banner bad">{state.reason ? `No connection: ${state.reason}. Trying again; the figures are old.` : "Connecting…"}</p>
         : null}
+      {state.kind === "stopped" ? <p class="banner bad">{state.reason}</p> : null}
       {state.kind === "open" && gone.length
         ? <p class="banner bad">No longer in the mesh: {gone.join(", ")} <button onClick={() => session.forget()}>Forget</button></p>
         : null}
