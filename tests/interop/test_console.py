@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh
 from tests.kit.mesh import Mesh, wait_address
 from tests.kit.ports import free_port
+from tests.kit.tokens import AUDIENCE, ISSUER, Issuer, keys_file
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 from waymesh_router.runtime.http.console import BUNDLE
@@ -22,10 +24,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 
 AXE = BUNDLE.parent / "node_modules" / "axe-core" / "axe.min.js"
 DEADLINE_S = 60.0
+ALERT = "document.querySelector('[role=alert]')?.innerText ?? ''"
 HOSTILE = "=<img src=x onerror=alert(1)>"
 PAGES = (
     *("overview", "topology", "addresses", "links", "connections", "autolinks"),
-    *("policy", "certificates", "entities", "log"),
+    *("policy", "certificates", "entities", "flow", "log"),
 )
 
 
@@ -119,12 +122,20 @@ def test_figures_are_those_of_the_mesh(mesh: Mesh, page: Page) -> None:
         assert page.errors == []
 
 
+def shown_page(place: str) -> str:
+    """An expression: whether this page is there, with its table."""
+    current = f"document.querySelector('nav [aria-current=page]')?.hash === '#/{place}'"
+    return f"Boolean({current} && document.querySelector('table'))"
+
+
 def test_pages_are_accessible_and_fit(mesh: Mesh, page: Page) -> None:
     address, axe = serve(mesh), AXE.read_text(encoding="utf-8")
+    # One load: the pages are those of one script, which follows the address.
+    show(page, address, PAGES[0])
+    page.run(f"{axe}; 0")
     for place in PAGES:
-        show(page, address, place)
-        wait_until(lambda: page.run("document.querySelectorAll('table').length"), DEADLINE_S, f"the page {place}")
-        page.run(f"{axe}; 0")
+        page.run(f"location.hash = '#/{place}'")
+        wait_until(lambda: page.run(shown_page(place)), DEADLINE_S, f"the page {place}")  # noqa: B023
         for width, scheme in ((1400, "light"), (360, "dark")):
             page.look(width, scheme)
             assert page.run("document.documentElement.scrollWidth <= innerWidth"), (place, width)
@@ -232,3 +243,68 @@ def test_without_tls_no_password_is_asked_for(mesh: Mesh, page: Page, tmp_path: 
     show(page, address, "overview")
     wait_until(lambda: "over TLS only" in page.run("document.body.innerText"), DEADLINE_S, "the text about TLS")
     assert page.run("document.querySelectorAll('input').length") == 0
+
+
+def secured(mesh: Mesh, folder: Path, **attributes: object) -> str:
+    """The console at a listener with TLS and a login."""
+    authority = Authority(folder)
+    pair = authority.issue("server", {"CN": "localhost"}, ("localhost",))
+    files = {"caCertFile": str(authority.cert), "certFile": str(pair.cert), "privateKeyFile": str(pair.key)}
+    with ManagementClient(mesh["A"].url) as client:
+        client.create("sslProfile", files, name="tls")
+    given = {"sslProfile": "tls", "requireSsl": True, "authenticatePeer": True, **attributes}
+    return serve(mesh, **given).replace("http://127.0.0.1", "https://localhost")
+
+
+@pytest.mark.parametrize("kind", ["password", "token"])
+def test_users_log_in_over_tls(mesh: Mesh, page: Page, tmp_path: Path, kind: str) -> None:
+    issuer = Issuer()
+    users = tmp_path / "users"
+    users.write_text("alice:{plain}secret\n", encoding="utf-8")
+    profile = {"issuer": ISSUER, "audience": AUDIENCE, "keysFile": str(keys_file(tmp_path, issuer.jwks()))}
+    with ManagementClient(mesh["A"].url) as client:
+        client.create("tokenProfile", profile, name="tokens")
+    address = secured(mesh, tmp_path, usersFile=str(users), tokenProfile="tokens")
+    page.call("Security.setIgnoreCertificateErrors", ignore=True)
+    good, user, shown = {"password": ("secret", "alice", "PLAIN"), "token": (issuer.token(), "", "XOAUTH2")}[kind]
+    show(page, address, "connections?router=A")
+    for secret in (f"{good}x", good):
+        wait_until(lambda: page.run("document.querySelectorAll('form.login').length"), DEADLINE_S, "the form")
+        page.run(f"document.querySelectorAll('form.login select').forEach(s => {{ s.value = {kind!r}; "
+                 "s.dispatchEvent(new Event('change', {bubbles: true})); })")
+        enter(page, 0, user)
+        enter(page, 1, secret)
+        page.run("document.querySelector('form.login button').click()")
+        if secret != good:
+            wait_until(lambda: "did not accept" in page.run(ALERT), DEADLINE_S, "the refusal")
+    wait_until(lambda: f'"{shown}"' in str(json.dumps(cells(page, "connections"))), DEADLINE_S, shown)
+    assert "alice" in str(cells(page, "connections"))
+    press(page, "Log out")
+    wait_until(lambda: page.run("document.querySelectorAll('form.login').length"), DEADLINE_S, "the form again")
+
+
+def enter(page: Page, number: int, value: str) -> None:
+    """Set a field of the form of the login, by its number."""
+    page.run(
+        f"""(field => {{
+            Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, {value!r});
+            field.dispatchEvent(new Event('input', {{bubbles: true}}));
+        }})(document.querySelectorAll('form.login input')[{number}])"""
+    )
+
+
+def test_the_flow_is_that_of_the_time_watched(mesh: Mesh, page: Page) -> None:
+    address = serve(mesh)
+    with Client(mesh["B"].url) as consumer, Client(mesh["A"].url) as producer:
+        taking, sending = consumer.receiver("orders", credit=50), producer.sender("orders")
+        wait_address(mesh["A"], "orders", remote=1)
+        sending.send(Message(body="before"))
+        taking.take(1)
+        show(page, address, "flow")
+        # Both routers have been read once: what comes now counts.
+        wait_until(lambda: "2 of 2 routers" in page.run("document.body.innerText"), DEADLINE_S, "the first readings")
+        for _ in range(5):
+            sending.send(Message(body="x"), wait=False)
+        taking.take(5)
+        wait_cell(page, "flow", "orders", **{"Entered at": "A", "Left at": "B", "Deliveries": "5"})
+        assert page.errors == []

@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import socket
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from tests.kit.clients import Client
 from tests.kit.fixtures import StartMesh
 from tests.kit.mesh import Mesh
 from tests.kit.ports import free_port
+from tests.kit.tokens import AUDIENCE, ISSUER, Issuer, keys_file
 from tests.kit.waiting import wait_until
 from waymesh_client.management import ManagementClient
 
@@ -178,8 +180,6 @@ def files(tmp_path: Path) -> tuple[Authority, dict[str, str]]:
 
 
 def known(mesh: Mesh, files: tuple[Authority, dict[str, str]], **attributes: object) -> Door:
-    import ssl
-
     authority, given = files
     with ManagementClient(mesh["A"].url) as client:
         profile = {"caCertFile": str(authority.cert), "certFile": given["certFile"]}
@@ -202,6 +202,40 @@ def test_users_log_in_over_tls(mesh: Mesh, files: tuple[Authority, dict[str, str
     body = {"name": "x", "prefix": "x"}
     assert door.status("POST", "address", body, Authorization=login) == 201
     wait_until(lambda: "management.create type=router.config.address" in mesh["A"].log, DEADLINE_S, "the log")
+
+
+def test_a_bearer_token_logs_in(mesh: Mesh, files: tuple[Authority, dict[str, str]], tmp_path: Path) -> None:
+    issuer = Issuer()
+    profile = {"issuer": ISSUER, "audience": AUDIENCE, "keysFile": str(keys_file(tmp_path, issuer.jwks()))}
+    with ManagementClient(mesh["A"].url) as client:
+        client.create("tokenProfile", profile, name="t")
+    door = known(mesh, files, tokenProfile="t", usersFile=None, saslMechanisms="OAUTHBEARER")
+    query = "connection?attributes=user,sasl"
+    assert door.status("GET", query) == 401
+    assert door.status("GET", query, Authorization=f"Bearer {issuer.token(exp=1)}") == 401
+    assert door.status("GET", query, Authorization=f"Bearer {issuer.forged('none')}") == 401
+    assert door.status("GET", query, Authorization=basic("alice", "secret")) == 401
+    status, found, _ = door.ask("GET", query, Authorization=f"Bearer {issuer.token()}")
+    assert status == 200
+    assert {"user": "alice", "sasl": "OAUTHBEARER"} in found["entities"]
+
+
+def test_a_client_certificate_logs_in(mesh: Mesh, files: tuple[Authority, dict[str, str]], tmp_path: Path) -> None:
+    door = known(mesh, files, usersFile=None, saslMechanisms="EXTERNAL")
+    query = "connection?attributes=user,sasl"
+    with pytest.raises(ssl.SSLError):  # without one, the handshake ends
+        door.ask("GET", query)
+    (tmp_path / "other").mkdir()
+    alice = files[0].issue("alice", {"CN": "alice"})
+    door.context.load_cert_chain(alice.cert, alice.key)
+    status, found, _ = door.ask("GET", query)
+    assert status == 200
+    assert {"user": "CN=alice", "sasl": "EXTERNAL"} in found["entities"]
+    stranger = Authority(tmp_path / "other", "Other CA").issue("mallory", {"CN": "mallory"})
+    door.context.load_cert_chain(stranger.cert, stranger.key)
+    # The router ends the handshake, or the connection.
+    with pytest.raises((ssl.SSLError, OSError, http.client.HTTPException)):
+        door.ask("GET", query)
 
 
 def test_limits_of_the_listener_hold(mesh: Mesh) -> None:

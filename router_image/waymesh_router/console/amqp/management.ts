@@ -65,7 +65,7 @@ export class Management {
     const socket = connect.websocket_connect(WebSocket as never);
     // Without a user, the mechanisms ANONYMOUS and, with the certificate that the browser has shown, EXTERNAL.
     const strange = { sasl_mechanisms: withoutUser() };
-    const known = login.token ? { username: login.user || "token", token: login.token } : { username: login.user, password: login.password };
+    const known = login.token ? { sasl_mechanisms: withToken(login.token, login.user ?? "") } : { username: login.user, password: login.password };
     const protocols = login.key ? ["amqp", `waymesh.${login.key}`] : ["amqp"];
     const who = login.user || login.token ? known : strange;
     return await new Promise((resolve, reject) => {
@@ -192,6 +192,15 @@ function withoutUser(): unknown {
   const mechanisms = rhea.sasl.client_mechanisms();
   mechanisms.enable_anonymous("anonymous");
   if (location.protocol === "https:") mechanisms.enable_external();
+  return mechanisms;
+}
+
+/** The user of a token is in the token: the router refuses another name. rhea demands one, so it is taken out again. */
+function withToken(token: string, user: string): unknown {
+  const mechanisms = rhea.sasl.client_mechanisms() as unknown as { enable_xoauth2(user: string, token: string): void; XOAUTH2: () => object };
+  mechanisms.enable_xoauth2(user || "token", token);
+  const made = mechanisms.XOAUTH2;
+  mechanisms.XOAUTH2 = () => Object.assign(made(), { username: user });
   return mechanisms;
 }
 

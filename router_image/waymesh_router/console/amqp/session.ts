@@ -59,7 +59,7 @@ export class Session {
   }
 
   get loggedIn(): boolean {
-    return Boolean(this.#login.user ?? this.#login.token);
+    return Boolean(this.#login.user || this.#login.token);
   }
 
   /** Shows only routers that are in the mesh now. */

@@ -5,6 +5,7 @@ import { Autolinks } from "./autolinks.tsx";
 import { Certificates } from "./certificates.tsx";
 import { Connections } from "./connections.tsx";
 import { Entities } from "./entities.tsx";
+import { Flow } from "./flow.tsx";
 import { Links } from "./links.tsx";
 import { LogTail } from "./log.tsx";
 import { Overview } from "./overview.tsx";
@@ -14,6 +15,7 @@ import { Topology } from "./topology.tsx";
 export const PAGES: readonly PageEntry[] = [
   { name: "overview", title: "Overview", view: Overview },
   { name: "topology", title: "Topology", view: Topology },
+  { name: "flow", title: "Message flow", view: Flow },
   { name: "addresses", title: "Addresses", view: Addresses },
   { name: "links", title: "Links", view: Links },
   { name: "connections", title: "Connections", view: Connections },
