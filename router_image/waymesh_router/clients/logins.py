@@ -12,7 +12,7 @@ from waymesh_router.clients.service_identity import CAPABILITY
 from waymesh_router.connections.transports import PRODUCT, handshake_timeout_s
 from waymesh_router.events.event import at
 from waymesh_router.peers.mechanisms import login_warnings, relayed_sasl, server_sasl
-from waymesh_router.peers.numeric_address import numeric_address
+from waymesh_schema.host_rules import numeric_address
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

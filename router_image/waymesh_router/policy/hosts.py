@@ -1,25 +1,13 @@
-"""Remote hosts of a user group: addresses, ranges and networks, names and `*`. Dispatch book 3.6.3 and 3.6.4.
-
-Networks (10.0.0.0/8, 192.168.1.*) are an extension of Waymesh.
-"""
+"""Remote hosts of a user group. Dispatch book 3.6.3 and 3.6.4."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from ipaddress import ip_network
+from collections.abc import Collection, Iterable, Mapping
 
-from waymesh_router.peers.numeric_address import Address, numeric_address
-
-Resolve = Callable[[str], Iterable[str]]
-"""Numeric addresses of a host name; raises ValueError if they cannot be found. The caller does the I/O."""
+from waymesh_schema.host_rules import Address, Resolve, numeric_address, ranges
 
 Addresses = Mapping[str, "Collection[str] | str"]
 """Numeric addresses by host name, or an error text for a name without addresses."""
-
-
-_ANY_WORDS = re.compile(r"(?:[0-9]{1,3}\.){1,3}(?:\*\.){0,2}\*")
-"""An IPv4 address whose last words are `*`; it must have four words in all."""
 
 
 class RemoteHosts:
@@ -36,7 +24,7 @@ class RemoteHosts:
             if rule == "*":
                 self._any = True
             else:
-                self._ranges.extend(_ranges(rule, resolve))
+                self._ranges.extend(ranges(rule, resolve))
 
     def allow(self, host: str) -> bool:
         """Whether the numeric address `host` is allowed. Only `*` allows text that is not an address."""
@@ -46,64 +34,3 @@ class RemoteHosts:
         return address is not None and any(
             low.version == address.version and int(low) <= int(address) <= int(high) for low, high in self._ranges
         )
-
-
-def is_name(rule: str) -> bool:
-    """Whether the rule is a host name."""
-    named: list[str] = []
-
-    def resolve(name: str) -> Iterable[str]:
-        named.append(name)
-        return ()
-
-    try:
-        _ranges(rule, resolve)
-    except ValueError:
-        return False
-    return bool(named)
-
-
-def _ranges(rule: str, resolve: Resolve) -> list[tuple[Address, Address]]:
-    if "%" in rule:
-        raise ValueError(f"{rule!r}: an address must not have a zone, because that of the client is not checked")
-    if "*" in rule:
-        return [_all_words(rule)]
-    single = numeric_address(rule)
-    if single is not None:
-        return [(single, single)]
-    first, dash, last = (part.strip() for part in rule.partition("-"))
-    if dash and (numeric_address(first) is not None or numeric_address(last) is not None):
-        return [_between(rule, first, last)]
-    if "/" in rule:
-        return [_network(rule)]
-    if not rule or any(c.isspace() for c in rule) or rule.replace(".", "").isdigit() or ":" in rule:
-        raise ValueError(f"{rule!r}: not an address, a range of addresses or a host name")
-    addresses = (numeric_address(text) for text in resolve(rule))
-    return [(address, address) for address in addresses if address is not None]
-
-
-def _all_words(rule: str) -> tuple[Address, Address]:
-    if _ANY_WORDS.fullmatch(rule) is None or rule.count(".") != 3:
-        raise ValueError(f"{rule!r}: * must stand alone, or for the last of four words of an address (192.168.1.*)")
-    return _between(rule, rule.replace("*", "0"), rule.replace("*", "255"))
-
-
-def _network(rule: str) -> tuple[Address, Address]:
-    address, _, length = rule.partition("/")
-    try:
-        network = ip_network(rule) if length.isdigit() and length.isascii() else None
-    except ValueError as error:
-        if numeric_address(address) is not None and "host bits" in str(error):
-            first = ip_network(rule, strict=False)
-            raise ValueError(f"{rule!r}: has bits beyond the length of its prefix; write {first}") from None
-        network = None
-    if network is None:
-        raise ValueError(f"{rule!r}: not a network, such as 10.0.0.0/8")
-    return _between(rule, str(network[0]), str(network[-1]))
-
-
-def _between(rule: str, first: str, last: str) -> tuple[Address, Address]:
-    low, high = numeric_address(first), numeric_address(last)
-    if low is None or high is None or low.version != high.version or int(low) > int(high):
-        raise ValueError(f"{rule!r}: must be two addresses of one family, the lower one first")
-    return low, high

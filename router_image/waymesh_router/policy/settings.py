@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from waymesh_router.policy.hosts import RemoteHosts, Resolve, is_name
+from waymesh_router.policy.hosts import RemoteHosts
 from waymesh_router.policy.names import NewPatterns, Patterns
 from waymesh_schema.convert import names
 from waymesh_schema.entities import ENTITY_TYPES
+from waymesh_schema.host_rules import Resolve, is_name
 from waymesh_schema.rates import Rate, parse_rate
 from waymesh_schema.rules import ANY_USER
 

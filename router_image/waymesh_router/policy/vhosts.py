@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from waymesh_router.policy.hosts import Resolve
 from waymesh_router.policy.names import NewPatterns, Patterns
 from waymesh_router.policy.settings import PatternError, Policy, SettingsError, Vhost, parse_vhost
 from waymesh_schema.entities import ENTITY_TYPES
+from waymesh_schema.host_rules import Resolve
 from waymesh_schema.validate import validate_create
 
 

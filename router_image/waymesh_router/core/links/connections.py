@@ -10,7 +10,7 @@ from waymesh_router.core.access import CLOSED
 from waymesh_router.core.containers.registry import ROUTE_CONTAINER
 from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNDECIDED_MANAGEMENT, WRITE_MANAGEMENT
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
-from waymesh_router.peers.numeric_address import numeric_address
+from waymesh_schema.host_rules import numeric_address
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import ErrorInfo, Open
