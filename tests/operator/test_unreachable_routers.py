@@ -203,3 +203,26 @@ def test_the_other_routers_of_a_mesh_are_changed_while_one_is_silent() -> None:
                 await asyncio.sleep(0.01)
 
     run(story)
+
+
+def test_a_node_that_does_not_answer_is_named() -> None:
+    """Kubernetes then sets the condition of the pod, and the state of its container stays as it was."""
+
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        lab.live("mesh-1").up = False
+
+        def lose(pod: dict[str, Any]) -> None:
+            pod["spec"]["nodeName"] = "worker-7"
+            lost = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:40Z"}
+            pod["status"]["conditions"] = [lost]
+            pod["status"]["containerStatuses"] = [{"name": "router", "ready": True, "state": {"running": {}}}]
+
+        lab.kube.edit("Pod", NAMESPACE, "mesh-1", lose)
+        await lab.until(lambda: lab.condition("Ready") == ("False", "NodeNotAnswering"))
+        (row,) = (row for row in lab.status()["routers"] if row["id"] == "mesh-1")
+        assert row["message"] == "node worker-7 does not answer since 2026-01-01T00:00:40Z"
+        assert "node worker-7" in str(lab.status()["conditions"])
+
+    run(story)

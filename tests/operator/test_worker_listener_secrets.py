@@ -131,3 +131,19 @@ def test_a_certificate_that_ends_soon_is_a_warning() -> None:
         assert end == datetime(2026, 1, 21, tzinfo=UTC).timestamp()
 
     run(story)
+
+
+def test_a_listener_whose_secret_is_missing_names_it_in_each_condition() -> None:
+    async def story(lab: Lab) -> None:
+        listener = {"name": "amqps", "port": 5671, "tls": True, "certificate": {"secretRef": {"name": "own"}}}
+        lab.router(1)
+        await lab.settle()
+        lab.mesh.refuse = lambda kind, name: "cannot load it" if "amqps" in name else ""
+        lab.router(1, listeners=[listener])
+        await lab.until(lambda: lab.condition("Programmed")[0] == "False")
+        for condition in lab.status()["conditions"]:
+            if condition["type"] in ("ResolvedRefs", "Programmed", "Ready"):
+                assert (condition["status"], condition["reason"]) == ("False", "SecretMissing")
+                assert "listener amqps: Secret own does not exist" in condition["message"]
+
+    run(story)

@@ -39,7 +39,7 @@ _WAITING: Final = {
     "CreateContainerConfigError": "a Secret or ConfigMap that the pod names is missing",
 }
 _SAME_AS: Final = dict.fromkeys(("ErrImagePull", "InvalidImageName", "ErrImageNeverPull"), "ImagePullBackOff")
-_ALARMS: Final = ("Stalled", "CertificateExpiring", "EdgesWithoutGroup", "Unprotected", "Paused")
+_ALARMS: Final = ("Stalled", "CertificateExpiring", "EdgesWithoutGroup", "MemoryFull", "Unprotected", "Paused")
 """Conditions that tell of something to know while they are true."""
 
 

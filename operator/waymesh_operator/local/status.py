@@ -18,7 +18,7 @@ from waymesh_operator.cluster.status.dependents import (
     router_link_status,
     vhost_policy_status,
 )
-from waymesh_operator.cluster.status.router import edges_without_group
+from waymesh_operator.cluster.status.warnings import edges_without_group
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import RouterLink
@@ -124,6 +124,8 @@ def _views(resources: Resources, seen: MeshSnapshot) -> Iterator[ResourceView]:
     for kind, resource in resources.dependents:
         if kind in _STATUS:
             yield _view(kind, resource, _STATUS[kind](resource, seen, before={}, now=seen.now))
+        elif not (verdict := seen.verdict(kind, resource.ref)).good:
+            yield ResourceView(kind, resource, verdict.reason, "", verdict.message, False)
 
 
 def _view(kind: str, resource: Dependent, status: Mapping[str, Any]) -> ResourceView:

@@ -54,7 +54,7 @@ _OF_SERVICE = ("externalTrafficPolicy", "loadBalancerClass", "loadBalancerSource
 
 
 def parse_expose(spec: Mapping[str, Any]) -> Expose:
-    """The value of a validated `expose`. Its `allowUnprotected` is only used for validation."""
+    """The value of a validated `expose`, without its `allowUnprotected`, which `parse_listener` reads."""
     return Expose(
         type=spec["type"],
         host=spec.get("host", ""),
@@ -175,6 +175,8 @@ class Listener:
     failover: bool = False
     # Attributes of its sslProfile by name, those that are set: protocols, ciphers and uidFormat.
     tls_settings: tuple[tuple[str, str], ...] = ()
+    # Without TLS and authentication, it is meant to be so.
+    allow_unprotected: bool = False
 
 
 def parse_listener(item: Mapping[str, Any]) -> Listener:
@@ -210,6 +212,7 @@ def parse_listener(item: Mapping[str, Any]) -> Listener:
         http=parse_http(item["http"]) if "http" in item else None,
         failover=item.get("failover") == "Auto",
         tls_settings=tls_settings(item.get("tlsProtocols"), item.get("tlsCiphers"), item.get("uidFormat")),
+        allow_unprotected=item.get("allowUnprotected", False) or item.get("expose", {}).get("allowUnprotected", False),
     )
 
 

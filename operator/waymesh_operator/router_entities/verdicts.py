@@ -29,6 +29,7 @@ from waymesh_operator.resources.vhost_policy import VhostPolicy
 
 from .credentials import LINK_PARTS, SecretData, Secrets, broker_files, link_files, listener_keys, unusable_users
 from .entities import entities_of, refusal
+from .without_effect import listeners_without_users, reserved_address, unusable_endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
         if (kind, resource.ref) not in verdicts:
             broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
             verdict = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
+            if isinstance(resource, Address) and (why := reserved_address(resource)):
+                verdict = Verdict(accepted=False, reason="ReservedAddress", message=why, held=True)
             verdicts[kind, resource.ref] = _unless_refused(resource, verdict, secrets)
     return verdicts
 
@@ -162,6 +165,8 @@ def trusts_own_mesh(router: Ref, listener: Listener) -> bool:
 
 def judge_users(router: Router, secrets: Secrets) -> Verdict:
     """Return whether the Secret with the users of the listeners exists, and all of them can log in."""
+    if closed := listeners_without_users(router):
+        return Verdict(resolved_refs=False, reason="NoUsers", message=closed)
     for name in sorted({listener.users for listener in router.listeners} - {""}):
         data = secrets.get(name)
         if data is None:
@@ -333,7 +338,11 @@ def judge_telemetry(router: Router, secrets: Secrets, claims: Claims) -> Verdict
     telemetry = router.telemetry
     if telemetry.target == "Claim":
         return _claim(router, claims.get(telemetry.claim))
-    if telemetry.s3 is None or not telemetry.s3.secret:
+    if telemetry.s3 is None:
+        return GOOD
+    if why := unusable_endpoint(telemetry.s3.endpoint) if telemetry.s3.endpoint else "":
+        return _export_unresolved("EndpointUnusable", why)
+    if not telemetry.s3.secret:
         return GOOD
     data = secrets.get(telemetry.s3.secret)
     if data is None:

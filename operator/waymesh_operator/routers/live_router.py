@@ -116,7 +116,8 @@ def _moment(event: Mapping[str, Any]) -> str:
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One router's pod. `address` is empty until it has one; `trouble`: why it does not run; `waits`: the
-    kubelet has not started the router yet; `start_id` identifies one start of the router; `node` is its node's name."""
+    kubelet has not started the router yet; `start_id` identifies one start of the router; `node` is its node's name;
+    `node_silent_since`: when Kubernetes found that the node does not answer."""
 
     id: str
     ordinal: int
@@ -129,6 +130,7 @@ class PodView:
     trouble: Trouble = NO_TROUBLE
     start_id: str = ""
     node: str = ""
+    node_silent_since: str = ""
 
     @property
     def reachable(self) -> bool:
@@ -157,7 +159,19 @@ def pod_view(pod: Mapping[str, Any], mesh: Ref) -> PodView | None:
         trouble=NO_TROUBLE if metadata.get("deletionTimestamp") else pod_trouble(pod, router, ready),
         start_id=f"{metadata.get('uid', '')}/{router.get('restartCount', 0)}",
         node=(pod.get("spec") or {}).get("nodeName") or "",
+        node_silent_since=_node_silent_since(status, router),
     )
+
+
+def _node_silent_since(status: Mapping[str, Any], router: Mapping[str, Any]) -> str:
+    """Return when Kubernetes has set the pod not ready because its node does not answer; empty if it has not.
+
+    The kubelet sets the condition together with the state of the containers. When it does not answer, only the
+    condition changes. Source: MarkPodsNotReady of Kubernetes' node lifecycle controller.
+    """
+    condition = _condition(status, "Ready")
+    alone = condition.get("status") == "False" and router.get("ready") and "running" in (router.get("state") or {})
+    return str(condition.get("lastTransitionTime") or "?") if alone else ""
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
@@ -325,7 +339,11 @@ class LiveRouter:
         unsettled = int(router.attributes.get("unsettledDeliveries") or 0)
         self._drain = str(router.attributes.get("drainStatus") or "none")
         edges = int(router.attributes.get("edgesWithoutGroup") or 0)  # older routers do not report it
-        self._facts = RouterFacts(known, neighbours, unsettled, edges_without_group=edges)
+        full = router.attributes.get("memoryState") == "full"
+        limit = int(router.attributes.get("memoryLimit") or 0)
+        self._facts = RouterFacts(
+            known, neighbours, unsettled, edges_without_group=edges, memory_full=full, memory_limit=limit if full else 0
+        )
         self._facts_at = now
 
     def _router(self) -> Entity:

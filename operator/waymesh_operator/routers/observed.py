@@ -68,6 +68,9 @@ class RouterFacts:
     certificate_not_after: datetime | None = None
     # Edge routers at it that no user group of a VhostPolicy names.
     edges_without_group: int = 0
+    # Whether it refuses clients because it uses `memory_limit` bytes of memory.
+    memory_full: bool = False
+    memory_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

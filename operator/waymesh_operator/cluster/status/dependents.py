@@ -77,7 +77,8 @@ def autolink_status(
 ) -> dict[str, Any]:
     """`.status` of an AutoLink."""
     rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
-    return _status(_Case("AutoLink", autolink, seen, rows), before, now) | {"active": _share(rows)} | _state(rows)
+    case = _Case("AutoLink", autolink, seen, rows)
+    return _status(case, before, now) | {"active": _share(rows)} | _state(case)
 
 
 def linkroute_status(
@@ -87,7 +88,8 @@ def linkroute_status(
     rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
     links = sum(_count(entity, seen) for entity in linkroute_entities(linkroute)) if seen else 0
     fields = {"match": linkroute.match, "active": _share(rows), "links": links}
-    return _status(_Case("LinkRoute", linkroute, seen, rows), before, now) | fields | _state(rows)
+    case = _Case("LinkRoute", linkroute, seen, rows)
+    return _status(case, before, now) | fields | _state(case)
 
 
 def exchange_status(
@@ -96,7 +98,8 @@ def exchange_status(
     """`.status` of an Exchange."""
     rows = _rows("Exchange", exchange, exchange_entities(exchange), seen)
     fields = {"bindings": len(exchange.bindings), "active": _share(rows)}
-    return _status(_Case("Exchange", exchange, seen, rows), before, now) | fields | _state(rows)
+    case = _Case("Exchange", exchange, seen, rows)
+    return _status(case, before, now) | fields | _state(case)
 
 
 def broker_status(
@@ -106,7 +109,8 @@ def broker_status(
     if broker.incoming_id:
         return _incoming_status(broker, seen, before, now)
     rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
-    return _status(_Case("Broker", broker, seen, rows), before, now) | {"connected": _share(rows)} | _state(rows)
+    case = _Case("Broker", broker, seen, rows)
+    return _status(case, before, now) | {"connected": _share(rows)} | _state(case)
 
 
 def _incoming_status(
@@ -122,7 +126,8 @@ def _incoming_status(
         ]
     fields = {"connected": _share(rows)}
     rows = _where_connected(rows, broker.incoming_id, seen) if seen else rows
-    return _status(_Case("Broker", broker, seen, rows), before, now) | fields | _state(rows)
+    case = _Case("Broker", broker, seen, rows)
+    return _status(case, before, now) | fields | _state(case)
 
 
 def _where_connected(rows: Sequence[Row], container: str, seen: MeshSnapshot) -> list[Row]:
@@ -149,7 +154,8 @@ def router_link_status(
     expiring = () if validity is None else (link_expiring(link, validity, now),)
     if validity is not None:
         fields["certificateNotAfter"] = timestamp(validity.end)
-    return _status(_Case("RouterLink", link, seen, rows, expiring), before, now) | fields | _state(rows)
+    case = _Case("RouterLink", link, seen, rows, expiring)
+    return _status(case, before, now) | fields | _state(case)
 
 
 def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> list[Row]:
@@ -186,7 +192,8 @@ def vhost_policy_status(
         "dryRunDenials": counts.dry_run[policy.hostname],
         "groups": groups,
     }
-    return _status(_Case("VhostPolicy", policy, seen, rows), before, now) | fields | _state(rows)
+    case = _Case("VhostPolicy", policy, seen, rows)
+    return _status(case, before, now) | fields | _state(case)
 
 
 def _count(entity: Entity, seen: MeshSnapshot) -> int:
@@ -361,8 +368,13 @@ def _share(rows: Sequence[Row]) -> str:
     return f"{sum(row.state == 'active' for row in rows)}/{len(rows)}"
 
 
-def _state(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the worst state on any router, and the error there."""
+def _state(case: _Case) -> dict[str, str]:
+    """Return the worst state on any router, and the error there; for a resource that is not applied, why not."""
+    rows = case.rows
+    if case.seen is None:
+        return {"state": ROUTER_MISSING, "lastError": f"there is no Router {case.resource.router.name}"}
+    if not (verdict := case.seen.verdict(case.kind, case.resource.ref)).good:
+        return {"state": verdict.reason, "lastError": verdict.message}
     worst = min(rows, key=lambda row: (WORST_FIRST.index(row.state), not row.error), default=None)
     error = next((f"{row.id}: {row.error}" for row in (worst, *rows) if row and row.error), "")
     return {"state": worst.state if worst else "", "lastError": error}

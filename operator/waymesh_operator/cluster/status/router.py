@@ -17,6 +17,7 @@ from .conditions import (
     AUTHORITY,
     EXPIRING,
     LEAF,
+    SHOWN,
     Condition,
     MeshSnapshot,
     expiring,
@@ -26,6 +27,7 @@ from .conditions import (
     timestamp,
 )
 from .dependents import verdict_conditions
+from .warnings import edges_without_group, memory_full, some, unprotected
 
 _STATES = {
     RouterState.STARTING: "Starting",
@@ -39,8 +41,6 @@ NOT_READY_REASONS = ("Stalled", "Conflicted", "ApiMissing", "Failed", "Refused")
 """Reasons of Programmed with which a mesh is not Ready."""
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
-SHOWN = 3
-"""Maximum number of items of one kind in a message."""
 
 
 def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,12 +111,14 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
     found = [
         *verdict_conditions(seen.verdict("Router", router.ref)),
         _stalled(seen),
-        _programmed(seen),
-        _converged(seen),
+        _programmed(router, seen),
+        _converged(router, seen),
         _restart_pending(router, seen),
         _draining(seen),
         _paused(router),
         expiring(router, seen),
+        unprotected(router),
+        memory_full(seen),
         *edges_without_group(router, seen),
     ]
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
@@ -169,7 +171,7 @@ def _summary(troubles: Mapping[str, Trouble]) -> str:
     return f"{name}: {trouble}" + (f" (and {others} more)" if others else "")
 
 
-def _programmed(seen: MeshSnapshot) -> Condition:
+def _programmed(router: Router, seen: MeshSnapshot) -> Condition:
     """Return the condition: whether objects and routers match the resources."""
     obstacle = _obstacle(seen)
     if obstacle:
@@ -177,7 +179,7 @@ def _programmed(seen: MeshSnapshot) -> Condition:
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:
-        return _refused(seen)
+        return _refused(router, seen)
     if seen.desired.mesh.paused and seen.pending:
         message = f"{len(seen.pending)} steps wait while spec.paused is set, first: {seen.pending[0].describe()}"
         return Condition("Programmed", False, "Paused", message)
@@ -190,9 +192,13 @@ def _programmed(seen: MeshSnapshot) -> Condition:
     return Condition("Programmed", True, "Programmed", "objects and routers match the resources")
 
 
-def _refused(seen: MeshSnapshot) -> Condition:
+def _refused(router: Router, seen: MeshSnapshot) -> Condition:
     """Describe what routers refused: entities of the Router, else of resources that refer to it and report it too."""
     own = {item: reason for item, reason in seen.refused.items() if not _is_dependent(item[1][1])}
+    verdict = seen.verdict("Router", router.ref)
+    if own and not verdict.resolved_refs and not verdict.spared:
+        # Routers refuse a listener whose files are missing, in long words that do not name the Secret.
+        return Condition("Programmed", False, verdict.reason, verdict.message)
     refusals = [f"{name}: {key[1]}: {reason}" for (name, key), reason in sorted((own or seen.refused).items())]
     more = f"; and {len(refusals) - SHOWN} more" if len(refusals) > SHOWN else ""
     return Condition("Programmed", False, "Refused" if own else "ResourcesRefused", "; ".join(refusals[:SHOWN]) + more)
@@ -203,7 +209,13 @@ def _is_dependent(entity: str) -> bool:
     return entity.startswith(OWNED_PREFIX) and parts[2] != "Router"
 
 
-def _converged(seen: MeshSnapshot) -> Condition:
+_PATHS = {
+    "interior": " and have paths to each other",
+    "standalone": "; with role standalone they are not connected: clients only reach those of the same router",
+}
+
+
+def _converged(router: Router, seen: MeshSnapshot) -> Condition:
     """Return the condition: every desired router runs, is connected to its neighbours, and has a path to all others."""
     mesh = seen.desired.mesh
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state in RUNS}
@@ -212,8 +224,8 @@ def _converged(seen: MeshSnapshot) -> Condition:
         return Condition("Converged", False, *_awaited(lost, seen, "RoutersMissing"))
     wrong = [name for name, peers in mesh.neighbours.items() if not _sees(running[name], peers, mesh)]
     if wrong:
-        return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {_some(wrong)}")
-    return Condition("Converged", True, "Converged", f"{len(running)} routers run and have paths to each other")
+        return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {some(wrong)}")
+    return Condition("Converged", True, "Converged", f"{len(running)} routers run{_PATHS.get(router.role, '')}")
 
 
 def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
@@ -223,7 +235,7 @@ def _sees(router: ObservedRouter, peers: set[str], mesh: DesiredMesh) -> bool:
 
 def _awaited(routers: list[str], seen: MeshSnapshot, reason: str) -> tuple[str, str]:
     """Return reason and message of a condition that waits for routers; a trouble of one of them is the reason."""
-    waiting = f"waiting for {_some(routers)}"
+    waiting = f"waiting for {some(routers)}"
     troubles = {name: trouble for name, trouble in _troubles(seen).items() if name in routers}
     if troubles:
         return next(iter(troubles.values())).word, f"{_summary(troubles)}; {waiting}"
@@ -251,20 +263,8 @@ def _draining(seen: MeshSnapshot) -> Condition:
         if router.state is RouterState.DRAINING or seen.observed.draining.get(name, "none") != "none"
     ]
     if leaving:
-        return Condition("Draining", True, "Draining", _some(leaving))
+        return Condition("Draining", True, "Draining", some(leaving))
     return Condition("Draining", False, "NotDraining", "no router is draining")
-
-
-def edges_without_group(router: Router, seen: MeshSnapshot) -> list[Condition]:
-    """Return the condition, if edge routers may connect: whether no user group limits some that are connected."""
-    if all(listener.role != "edge" for listener in router.listeners):
-        return []
-    found = {name: one.facts.edges_without_group for name, one in sorted(seen.observed.mesh.routers.items())}
-    counts = [f"{name} ({count})" for name, count in found.items() if count]
-    if not counts:
-        return [Condition("EdgesWithoutGroup", False, "NoneConnected", "no edge router without a user group")]
-    text = f"edge routers that no user group of a VhostPolicy names use and route all addresses at {_some(counts)}"
-    return [Condition("EdgesWithoutGroup", True, "NoGroup", f"{text}; see the warnings of these routers")]
 
 
 def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) -> Condition:
@@ -279,7 +279,6 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
         return Condition("Ready", False, *_awaited(waiting, seen, "RoutersNotReady"))
-    # First, because routers refuse a listener whose files are missing, in words that do not name the Secret.
     if others["ResolvedRefs"].holds is not True and not seen.verdict("Router", router.ref).spared:
         return Condition("Ready", False, others["ResolvedRefs"].reason, others["ResolvedRefs"].message)
     if others["Programmed"].reason in NOT_READY_REASONS:
@@ -289,11 +288,6 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
     if not router.size:
         return Condition("Ready", True, "ScaledToZero", "spec.size is 0")
     return Condition("Ready", True, "Ready", f"{router.size} of {router.size} routers accept clients")
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 PAUSED, STALLED, ROLLING, DRAINING, SCALING = "Paused", "Stalled", "Rolling", "Draining", "Scaling"

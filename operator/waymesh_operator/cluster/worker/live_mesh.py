@@ -250,7 +250,10 @@ class Routers:
         found = {}
         for name, contact in self._contacts.items():
             pod, since = contact.router.pod, contact.silent_since
-            if since is not None and (contact.reported is not None or pod.ready):
+            if since is not None and pod.node_silent_since:
+                text = f"node {pod.node or '?'} does not answer since {pod.node_silent_since}"
+                found[name] = Trouble("NodeNotAnswering", text, lasting=False)
+            elif since is not None and (contact.reported is not None or pod.ready):
                 text = f"the router on node {pod.node or '?'} has not answered the operator since {timestamp(since)}"
                 found[name] = Trouble("RouterNotAnswering", text, lasting=False)
         return found

@@ -1,0 +1,48 @@
+"""Conditions of a Router that warn: they do not change Ready."""
+
+from __future__ import annotations
+
+from waymesh_operator.resources.router import Router
+
+from .conditions import SHOWN, Condition, MeshSnapshot
+
+
+def some(names: list[str]) -> str:
+    """The first of the names, and how many more there are."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def edges_without_group(router: Router, seen: MeshSnapshot) -> list[Condition]:
+    """Return the condition, if edge routers may connect: whether no user group limits some that are connected."""
+    if all(listener.role != "edge" for listener in router.listeners):
+        return []
+    found = {name: one.facts.edges_without_group for name, one in sorted(seen.observed.mesh.routers.items())}
+    counts = [f"{name} ({count})" for name, count in found.items() if count]
+    if not counts:
+        return [Condition("EdgesWithoutGroup", False, "NoneConnected", "no edge router without a user group")]
+    text = f"edge routers that no user group of a VhostPolicy names use and route all addresses at {some(counts)}"
+    return [Condition("EdgesWithoutGroup", True, "NoGroup", f"{text}; see the warnings of these routers")]
+
+
+def unprotected(router: Router) -> Condition:
+    """Return the condition: listeners that anyone who reaches their port may use, and whose traffic is not encrypted,
+    without `allowUnprotected`."""
+    names = [
+        item.name for item in router.listeners if not item.tls and item.auth == "none" and not item.allow_unprotected
+    ]
+    if not names:
+        text = "each listener has TLS or authentication, or allowUnprotected"
+        return Condition("Unprotected", False, "Protected", text)
+    text = f"anyone in the cluster may connect, and traffic is not encrypted: {some(names)}; set tls and auth, or "
+    return Condition("Unprotected", True, "NoTlsAndAuth", text + "allowUnprotected: true of the listener")
+
+
+def memory_full(seen: MeshSnapshot) -> Condition:
+    """Return the condition: routers whose memory is full refuse new connections and links of clients."""
+    routers = sorted(seen.observed.mesh.routers.values(), key=lambda one: one.ordinal)
+    full = [f"{one.id} (limit {one.facts.memory_limit >> 20} MiB)" for one in routers if one.facts.memory_full]
+    if not full:
+        return Condition("MemoryFull", False, "NotFull", "no router is at the limit of its memory")
+    text = f"new connections and links of clients are refused at {some(full)}; see maxMemory and pod.resources"
+    return Condition("MemoryFull", True, "LimitReached", text)
