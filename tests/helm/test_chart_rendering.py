@@ -114,6 +114,16 @@ def test_operator_pod_has_no_rights_on_its_node() -> None:
     assert f"--router-image=waymesh-router:{container['image'].rpartition(':')[2]}" in container["args"]
 
 
+def test_the_operator_is_spread_and_has_a_budget_and_a_network_policy() -> None:
+    alone, two = kinds(rendered()), kinds(rendered("--set", "replicas=2"))
+    assert "PodDisruptionBudget" not in alone, "it would say nothing about one replica"
+    assert two["PodDisruptionBudget"] == alone["NetworkPolicy"] == ["sys/waymesh-operator"]
+    assert "NetworkPolicy" not in kinds(rendered("--set", "networkPolicy.enabled=false"))
+    pod = operator_pod(rendered())
+    assert [item["whenUnsatisfiable"] for item in pod["topologySpreadConstraints"]] == ["ScheduleAnyway"] * 2
+    assert pod["volumes"][0]["emptyDir"]["medium"] == "Memory", "it holds the keys of the meshes"
+
+
 def test_monitors_on_request() -> None:
     settings = ("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.podMonitor.enabled=true")
     found = kinds(rendered(*settings))

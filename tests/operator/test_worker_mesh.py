@@ -287,3 +287,17 @@ def test_worker_keeps_no_connection_over_a_pause() -> None:
 
 def _busy(verb: str, kind: str, name: str) -> None:
     raise KubeError(503, "busy")
+
+
+def test_worker_removes_the_keys_of_a_deleted_mesh() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+        folder = lab.world.keys.folder / "mesh-mesh.ns.svc"
+        assert [path.suffix for path in sorted(folder.iterdir())] == [".ca", ".crt", ".key"]
+        assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
+        lab.kube.remove("Router", NAMESPACE, "mesh")
+        await lab.worker.close()
+        assert list(lab.world.keys.folder.iterdir()) == []
+
+    run(story)

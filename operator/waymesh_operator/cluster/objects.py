@@ -177,8 +177,10 @@ def metrics_service(router: Router) -> Manifest:
 
 
 def disruption_budget(router: Router) -> Manifest:
-    """Return the PodDisruptionBudget: one router may be evicted at a time."""
-    spec = {"maxUnavailable": 1, "selector": {"matchLabels": selector_of(router.ref.name)}}
+    """Return the PodDisruptionBudget: one router may be evicted at a time, and one that is not ready at any time: its
+    node could not be drained otherwise."""
+    chosen = {"matchLabels": selector_of(router.ref.name)}
+    spec = {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": chosen}
     return make(router, "policy/v1", "PodDisruptionBudget", "", {"spec": spec})
 
 

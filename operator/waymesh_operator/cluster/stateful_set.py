@@ -25,6 +25,8 @@ GRACE_S = 15
 """Seconds beyond the drain time-out that a pod has for a clean shutdown."""
 SECRET_MODE = 0o440
 LAST_LINES = "FallbackToLogsOnError"
+REQUESTS = {"cpu": "10m", "memory": "64Mi"}
+"""Requests of routers without `pod.resources`. A router without clients uses about 40 MiB."""
 _OF_ALL_CONTAINERS = ("image", "imagePullPolicy", "securityContext")
 SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
@@ -122,19 +124,31 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
             {"name": VOLUME, "mountPath": TELEMETRY_FOLDER},
         ],
     }
-    return container | ({"resources": dict(router.pod.resources)} if router.pod.resources else {})
+    resources = dict(router.pod.resources) or _default_resources(router, context)
+    return container | ({"resources": resources} if resources else {})
 
 
 def _termination_message(router: Router, context: ClusterContext) -> dict[str, str]:
-    """Make Kubernetes keep the last lines that a failing router writes, so that the status can show them.
-
-    An existing pod template gets this with the next image: an upgrade of the operator does not restart routers.
-    """
-    live = next((item for item in context.pod_now.get("containers", ()) if item["name"] == "router"), None)
+    """Make Kubernetes keep the last lines that a failing router writes, so that the status can show them."""
+    live = _same_image(router, context)
     if live is not None and live.get("terminationMessagePolicy") != LAST_LINES:
-        if live.get("image") == image_of(router, context):
-            return {}
+        return {}
     return {"terminationMessagePolicy": LAST_LINES}
+
+
+def _default_resources(router: Router, context: ClusterContext) -> dict[str, Any]:
+    """Return small requests: without any, the kubelet would evict the pods first when memory of the node is short."""
+    live = _same_image(router, context)
+    if live is not None and (live.get("resources") or {}).get("requests") != REQUESTS:
+        return {}
+    return {"requests": dict(REQUESTS)}
+
+
+def _same_image(router: Router, context: ClusterContext) -> Mapping[str, Any] | None:
+    """Return the live container of the routers if their image stays: what a newer operator sets is then left out,
+    because an upgrade of the operator restarts no router. They get it with their next image."""
+    live = _named(context.pod_now.get("containers"), "router")
+    return live if live is not None and live.get("image") == image_of(router, context) else None
 
 
 def _volumes(name: str) -> list[dict[str, Any]]:

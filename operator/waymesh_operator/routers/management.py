@@ -67,7 +67,8 @@ _SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 
 
 class KeyFolder:
-    """Certificates as files, which proton and ssl require; readable by this user only, and removed by `close`."""
+    """Certificates as files, which proton and ssl require; readable by this user only, and removed by `close`. Those of
+    one mesh are in one folder."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="waymesh-"))
@@ -76,12 +77,18 @@ class KeyFolder:
         """Return files for this certificate and these authorities; the same contents give the same files."""
         digest = hashlib.sha256(credential.certificate + credential.key + authorities).hexdigest()[:20]
         contents = {"crt": credential.certificate, "key": credential.key, "ca": authorities}
-        paths = {part: self.folder / f"{digest}.{part}" for part in contents}
+        folder = self.folder / server_name.partition(".")[2]
+        folder.mkdir(mode=0o700, exist_ok=True)
+        paths = {part: folder / f"{digest}.{part}" for part in contents}
         for part, path in paths.items():
             if not path.exists():
                 path.touch(mode=0o600)
                 path.write_bytes(contents[part])
         return Tls(ca=str(paths["ca"]), certificate=str(paths["crt"]), key=str(paths["key"]), server_name=server_name)
+
+    def forget(self, domain: str) -> None:
+        """Remove those of a mesh; `domain`: the names of its routers without the first label."""
+        shutil.rmtree(self.folder / domain, ignore_errors=True)
 
     def close(self) -> None:
         """Remove all of them."""

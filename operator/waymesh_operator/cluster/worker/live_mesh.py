@@ -146,6 +146,7 @@ class Routers:
         self._world = world
         self._contacts: dict[str, Contact] = {}
         self._closings: set[asyncio.Task[None]] = set()
+        self._domain = f"{mesh.name}-mesh.{mesh.namespace}.svc"
         self.pods: dict[str, PodView] = {}
 
     @property
@@ -195,9 +196,10 @@ class Routers:
         await self._let_go(contact.rest() for contact in self._contacts.values())
 
     async def close(self) -> None:
-        """Close all connections permanently."""
+        """Close all connections permanently, and remove the keys for them."""
         gone, self._contacts = list(self._contacts.values()), {}
         await self._let_go(contact.end() for contact in gone)
+        self._world.keys.forget(self._domain)
 
     async def _connect(self, objects: Mapping[Key, Object]) -> None:
         """Keep contact with each reachable router, and renew it when its pod or our certificate has changed."""
@@ -235,7 +237,7 @@ class Routers:
         data = secret_data(secret) if secret else {}
         if not all(data.get(part) for part in ("tls.crt", "tls.key", "ca.crt")):
             return None
-        server_name = f"{name}.{self._mesh.name}-mesh.{self._mesh.namespace}.svc"
+        server_name = f"{name}.{self._domain}"
         return self._world.keys.tls(Credential(data["tls.crt"], data["tls.key"]), data["ca.crt"], server_name)
 
     def _observed(self, pod: PodView, fresh: bool, reading: Reading | None) -> ObservedRouter:
