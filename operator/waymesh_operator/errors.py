@@ -67,6 +67,11 @@ class KubeError(WaymeshError):
         return self.status == 404
 
     @property
+    def lasting(self) -> bool:
+        """Whether the API server refused the object itself, or the right to write it: a retry does not help."""
+        return self.status in (400, 403, 422)
+
+    @property
     def conflict(self) -> bool:
         """Whether another writer was faster, or owns a field."""
         return self.status == 409

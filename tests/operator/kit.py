@@ -9,7 +9,7 @@ import gzip
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from waymesh_operator.cluster.worker.environment import Environment, EventRecord
 from waymesh_operator.cluster.worker.inventory import Inventory
 from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
 from waymesh_operator.cluster.worker.turns import Threads
+from waymesh_operator.errors import WaymeshError
 from waymesh_operator.resources.crds import load_crds, with_defaults
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.management import KeyFolder
@@ -106,13 +107,14 @@ class Lab:
                 return
         raise AssertionError(f"not settled: {self.status().get('conditions')}")
 
-    async def until(self, condition: Callable[[], bool], turns: int = 60) -> None:
-        """Turns until something holds."""
+    async def until(self, condition: Callable[[], bool], turns: int = 60, *, failing: bool = False) -> None:
+        """Turns until something holds; `failing`: turns may fail meanwhile."""
         for _ in range(turns):
             if condition():
                 return
             self.control()
-            await self.turn()
+            with suppress(*([WaymeshError] if failing else [])):
+                await self.turn()
         raise AssertionError(f"did not come true: {self.status()}")
 
     def anew(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.cluster.context import OperatorSettings
 from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION
+from waymesh_operator.errors import KubeError
 
 pytestmark = pytest.mark.engine_independent
 
@@ -204,5 +205,52 @@ def test_next_stateful_set_takes_over_the_pods_of_a_deleted_one_as_they_are() ->
         object.__setattr__(lab.world, "settings", OperatorSettings("router:2"))  # a newer default meanwhile
         await lab.turn()
         assert lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"]["template"] == template
+
+    run(story)
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_what_the_api_server_refuses_is_stalled_with_its_reason(status: int) -> None:
+    why = 'StatefulSet mesh: spec.template.spec.tolerations[0].effect: Unsupported value: "Never"'
+
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+
+        def fail(verb: str, kind: str, name: str) -> None:
+            if (verb, kind) == ("apply", "StatefulSet"):
+                raise KubeError(status, why)
+
+        lab.kube.fail = fail
+        lab.router(1, pod={"tolerations": [{"effect": "Never"}]})
+        await lab.until(lambda: lab.condition("Stalled") == ("True", "RefusedByApiServer"), failing=True)
+        for name in ("Stalled", "Programmed", "Ready"):
+            (found,) = (one for one in lab.status()["conditions"] if one["type"] == name)
+            assert found["reason"] == "RefusedByApiServer"
+            assert why in found["message"]
+        assert lab.status()["phase"] == "Stalled"
+        lab.kube.fail = lambda verb, kind, name: None
+        lab.router(1)
+        await lab.settle()
+        assert lab.condition("Stalled")[0] == "False"
+        assert lab.condition("Ready")[0] == "True"
+
+    run(story)
+
+
+@pytest.mark.parametrize("status", [0, 409, 429, 500, 503])
+def test_what_a_retry_may_mend_is_not_stalled(status: int) -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        await lab.settle()
+
+        def fail(verb: str, kind: str, name: str) -> None:
+            if (verb, kind) == ("apply", "StatefulSet"):
+                raise KubeError(status, "not now")
+
+        lab.kube.fail = fail
+        lab.router(1, pod={"nodeSelector": {"a": "b"}})
+        await lab.until(lambda: lab.condition("Programmed") == ("False", "Failed"), failing=True)
+        assert lab.condition("Stalled")[0] == "False"
 
     run(story)

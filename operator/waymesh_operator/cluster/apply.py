@@ -98,6 +98,8 @@ class Result:
     errors: list[str] = field(default_factory=list)
     # The subset that persists until a person removes the object with a name that the Router needs, or renames it.
     foreign: list[str] = field(default_factory=list)
+    # The subset that the API server refuses until a person changes the Router, a quota or the operator's rights.
+    invalid: list[str] = field(default_factory=list)
 
 
 async def carry_out(
@@ -132,6 +134,7 @@ async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWri
         except KubeError as error:
             result.errors.append(f"{step.describe()}: {error}")
             result.foreign += [str(error)] if isinstance(error, NotOurs) else []
+            result.invalid += [str(error)] if error.lasting else []
         else:
             result.taken.append(step)
 

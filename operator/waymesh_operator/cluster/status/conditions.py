@@ -112,6 +112,8 @@ class MeshSnapshot:
     errors: tuple[str, ...] = ()
     # The subset about objects that the Router needs and that others own.
     foreign: tuple[str, ...] = ()
+    # The subset about objects that the API server refuses.
+    invalid: tuple[str, ...] = ()
     # Actions of the last plan that are still pending.
     pending: tuple[Action, ...] = ()
     # The result of `consumers_by_address`.

@@ -37,7 +37,8 @@ _STATES = {
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
 }
-NOT_READY_REASONS = ("Stalled", "Conflicted", "ApiMissing", "Failed", "Refused")
+REFUSED_OBJECT = "RefusedByApiServer"
+NOT_READY_REASONS = ("Stalled", "Conflicted", "ApiMissing", "Failed", "Refused", REFUSED_OBJECT)
 """Reasons of Programmed with which a mesh is not Ready."""
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
@@ -141,6 +142,8 @@ def _obstacle(seen: MeshSnapshot) -> tuple[str, str] | None:
         return "Stalled", stalled
     if seen.foreign:
         return "Conflicted", _conflict(seen)
+    if seen.invalid:
+        return REFUSED_OBJECT, "; ".join(seen.invalid[:SHOWN])
     if seen.desired.unexposed:
         return "ApiMissing", seen.desired.unexposed
     return None

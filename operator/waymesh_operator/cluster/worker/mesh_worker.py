@@ -196,6 +196,7 @@ class MeshWorker:
             refused=self._refusals.reasons,
             errors=tuple(result.errors),
             foreign=tuple(result.foreign),
+            invalid=tuple(result.invalid),
             pending=(*this_pass.withheld, *(action for action in this_pass.actions if action not in result.taken)),
             consumers=consumers_by_address(resources.addresses, this_pass.live.consumers),
             vhosts=this_pass.live.vhosts,
