@@ -105,7 +105,8 @@ def bus(where: Where, wanted: str) -> Iterator[tuple[str, str]]:
 
 
 def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
-    """Print the Routers (or one) and the resources that refer to them. Returns 0 if all are Ready, else 1."""
+    """Print the Routers (or one) and the resources that refer to them. Returns 0 if there are some and all are Ready,
+    else 1: a namespace that does not exist has none, too."""
     found = list_objects(where, RESOURCES)
     routers = _routers_named(found, name)
     dependents = (item for kind, items in found.objects.items() if kind != "Router" for item in items)
@@ -119,7 +120,8 @@ def run_status(where: Where, name: str, as_json: bool, no_color: bool) -> int:
             console.print(_pods_table(router))
         if others:
             console.print(_resource_table(others))
-    return 0 if all(condition(item, "Ready")[0] == "True" for item in [*routers, *others]) else 1
+    shown = [*routers, *others]
+    return 0 if shown and all(condition(item, "Ready")[0] == "True" for item in shown) else 1
 
 
 def run_topology(where: Where, name: str, no_color: bool) -> int:

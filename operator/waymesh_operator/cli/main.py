@@ -123,7 +123,7 @@ def status(
     output: Output = "table",
     no_color: NoColor = False,
 ) -> None:
-    """Show the Routers and the resources that refer to them. Exit code 0 if all are Ready, else 1.
+    """Show the Routers and the resources that refer to them. Exit code 0 if there are some and all are Ready, else 1.
 
     Shows the meshes that `waymesh up` runs on this machine, if any; else, or with --context, -n or -A, a cluster.
     """
