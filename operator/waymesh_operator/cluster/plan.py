@@ -16,7 +16,7 @@ entities placed on single routers are created in the new place before they are d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,13 +86,18 @@ class Drift:
     routers: frozenset[str] = frozenset()
 
 
-def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
+def plan(
+    desired: DesiredState, observed: ObservedState, at_routers: Sequence[EntityAction] | None = None
+) -> tuple[Action, ...]:
     """Return the actions, in order, that turn `observed` into `desired`, as far as they are possible now.
 
-    Empty if there is nothing to do or only to wait, and if the mesh is paused.
+    Empty if there is nothing to do or only to wait, and if the mesh is paused. `at_routers`: the `entity_actions`, if
+    they are known: with thousands of entities, they are most of the work.
     """
     if desired.mesh.paused:
         return ()
+    if at_routers is None:
+        at_routers = entity_actions(desired, observed)
     *others, seed_map, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None, None]
     given = _given(*others)
     removed = list(_removed(desired, observed))
@@ -106,7 +111,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
     return (
         *closing,
         *(step for step in given if not opens(step.manifest)),
-        *(action for action in _entity_actions(desired, observed) if every or action.router_id in behind),
+        *(action for action in at_routers if every or action.router_id in behind),
         *seeds,
         *(step for step in given if opens(step.manifest)),
         *_returning(desired, observed),
@@ -129,14 +134,18 @@ def _may_start(desired: DesiredState, observed: ObservedState) -> bool:
     return certificates and not desired.obstacles.configuration
 
 
-def drift(desired: DesiredState, observed: ObservedState) -> Drift:
-    """Return entities that differ although the routers received them, and entities that no resource requested."""
+def drift(
+    desired: DesiredState, observed: ObservedState, at_routers: Sequence[EntityAction] | None = None
+) -> Drift:
+    """Return entities that differ although the routers received them, and entities that no resource requested.
+    `at_routers` as in `plan`."""
     if desired.mesh.paused:
         return Drift()
     seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
     found: set[tuple[str, tuple[str, str]]] = set()
     if not needs_apply(seeds, _live(observed, seeds)):
-        found = {(step.router_id, step.entity.key) for step in _entity_actions(desired, observed)}
+        steps = entity_actions(desired, observed) if at_routers is None else at_routers
+        found = {(step.router_id, step.entity.key) for step in steps}
         found = {(name, key) for name, key in found if name not in observed.fresh}
     unmanaged = 0
     for router in desired.mesh.routers:
@@ -159,7 +168,7 @@ def _applied(manifest: Manifest, observed: ObservedState) -> ApplyObject | None:
     return ApplyObject(manifest, new=live is None) if needs_apply(manifest, live) else None
 
 
-def _entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:
+def entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:
     """Return actions on the routers that run and stay."""
     actions: list[EntityAction] = []
     running = {

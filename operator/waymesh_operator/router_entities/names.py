@@ -55,7 +55,7 @@ class Entity:
     @property
     def base_name(self) -> str:
         """The name without the suffix of a replacement."""
-        return _ALTERNATE.sub("", self.name)
+        return _ALTERNATE.sub("", self.name) if "~" in self.name else self.name
 
     @property
     def key(self) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from waymesh_operator.cluster.apply import DeliveredSeeds, RefusalKey
 from waymesh_operator.cluster.context import ClusterContext
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
 from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
-from waymesh_operator.cluster.plan import Drift, ObservedState, drift, plan
+from waymesh_operator.cluster.plan import Drift, ObservedState, drift, entity_actions, plan
 from waymesh_operator.kube import RESOURCES
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.router_entities.actions import EntityAction
@@ -64,7 +64,8 @@ def planned(
     was_converged = holds(body.get("status") or {}, "Converged")
     fresh = delivered.fresh(desired, live.mesh, observation.start_ids, was_converged)
     observed = ObservedState(owned, live.mesh, live.draining, {**live.silent, **observation.troubles}, fresh)
-    actions, found = plan(desired, observed), drift(desired, observed)
+    steps = [] if desired.mesh.paused else entity_actions(desired, observed)
+    actions, found = plan(desired, observed, steps), drift(desired, observed, steps)
     if desired.objects:
         delivered.note(desired, live.mesh, observation.start_ids, actions, found, observation.refused)
     withheld = plan(replace(desired, mesh=replace(desired.mesh, paused=False)), observed) if desired.mesh.paused else ()
