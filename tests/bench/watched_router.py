@@ -25,7 +25,7 @@ def watched() -> None:
     def told(self: Any, now: float) -> None:
         tick(self, now)
         resident = self._host.memory_usage()
-        part.write_text(f"{resident} {resident - self._host.free_memory()}", encoding="ascii")
+        part.write_bytes(b"%d %d" % (resident, resident - self._host.free_memory()))
         os.replace(part, file)
 
     Admission.tick = told  # type: ignore[method-assign]

@@ -33,8 +33,9 @@ class FreePools:
         self._resident = resident
         self._most = most
         self._taken: list[list[bytes]] = []
+        self._again = False
         self._least = 0  # memory of the process since the walk began
-        self._measured = -1  # -1: not yet in this walk
+        self._measured = 0  # -1: not yet in this walk
         self._free = 0
         self._blocks = 0  # number of all small objects then
 
@@ -42,14 +43,16 @@ class FreePools:
         return "free pools"
 
     def begin(self) -> None:
-        """Measure in the next turns."""
-        if not self._taken:
-            self._least = self._resident()
-            self._measured = -1
-            self._portions.add(self)
+        """Measure in the next turns; once more if a measurement is under way, as more may have become free since."""
+        self._again = True
+        self._portions.add(self)
 
     def step(self) -> int:
         """Allocate some objects or, after the measurement, free some."""
+        if self._again and not self._taken:
+            self._again = False
+            self._least = self._resident()
+            self._measured = -1
         if self._measured < 0:
             self._taken.append(list(map(bytes, repeat(_BLOCK, A_STEP))))
             used = self._resident()

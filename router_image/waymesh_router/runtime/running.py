@@ -13,7 +13,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 from waymesh_amqp.tables import shrink_all
 from waymesh_router.core.memory_levels import NORMAL
@@ -26,7 +25,7 @@ from waymesh_router.runtime.host import SocketHost
 from waymesh_router.runtime.log.log import Log
 from waymesh_router.runtime.log.writer import open_output
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.memory import POLL_S, Trimmer, control_group_limit, memory_limit
+from waymesh_router.runtime.memory import POLL_S, Trimmer, clear_caches, control_group_limit, memory_limit
 from waymesh_router.runtime.options import VERSION, Options
 from waymesh_router.runtime.policy.files import PolicyFiles
 from waymesh_router.runtime.sasl.users import users_hint
@@ -109,8 +108,8 @@ class Running:
         self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
         self._unusable = [*repeated, *unusable]
         core = self.router.core
-        self._trimmer = Trimmer(free=partial(shrink_all, core.links, core.addresses, core.connections))
-        self._pools = FreePools(self.router.core.context.portions, self.host.memory_usage)
+        self._trimmer = Trimmer(free=self._free)
+        self._pools = FreePools(core.context.portions, self.host.memory_usage)
         self.host.free_memory = self._pools.free
 
     def start(self) -> None:
@@ -161,6 +160,12 @@ class Running:
     def _collect(self) -> None:
         gc.collect()
         self.loop.call_later(COLLECT_S, self._collect)
+
+    def _free(self) -> None:
+        """Give up what is kept for links and connections that have ended."""
+        core = self.router.core
+        shrink_all(core.links, core.addresses, core.connections)
+        clear_caches()
 
     def _look_at_memory(self) -> None:
         budget = self.router.core.budget

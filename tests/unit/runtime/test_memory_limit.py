@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from pathlib import Path
 
 import pytest
 
 from waymesh_router.memory.buffers import GIB, MIB, buffer_limits
-from waymesh_router.runtime.memory import GROWN_BYTES, MANY_ENDED, TRIM_BYTES, Trimmer, memory_limit
+from waymesh_router.runtime.memory import (
+    GROWN_BYTES,
+    MANY_ENDED,
+    TRIM_BYTES,
+    Trimmer,
+    clear_caches,
+    memory_limit,
+    resident_bytes,
+)
 
 pytestmark = pytest.mark.engine_independent
 
@@ -101,3 +111,44 @@ def test_memory_is_given_back_once_more_when_the_last_links_have_ended() -> None
     for _ in range(3):
         trimmer.ended(MANY_ENDED + 9, 0, lambda: MIB)
     assert len(calls) == len(freed) == 2
+
+
+FREE = 1_000
+"""Python keeps up to 2,000 free tuples of a length, and has 4,096 places for names of attributes."""
+
+
+def test_free_objects_of_python_end() -> None:
+    clear_caches()
+    before = sys.getallocatedblocks()
+    tuples = [(number, number) for number in range(FREE)]
+    tuples.clear()
+    kept = sys.getallocatedblocks() - before
+    clear_caches()
+    assert kept >= FREE * 0.9, "this version of Python keeps them"
+    assert sys.getallocatedblocks() - before <= FREE * 0.1
+
+
+def test_cached_names_of_attributes_end() -> None:
+    clear_caches()
+    before = sys.getallocatedblocks()
+    for number in range(FREE):
+        getattr(gc, f"attribute {number}", None)
+    clear_caches()
+    assert sys.getallocatedblocks() - before <= FREE * 0.1
+
+
+def test_what_is_in_use_stays_subject_to_collection() -> None:
+    kept = [[number] for number in range(FREE)]
+    clear_caches()
+    assert gc.get_freeze_count() == 0
+    assert gc.is_tracked(kept)
+    assert kept[-1] == [FREE - 1]
+
+
+def test_the_memory_of_the_process_is_read_without_names_that_stay() -> None:
+    resident_bytes()
+    clear_caches()
+    before = sys.getallocatedblocks()
+    for _ in range(FREE):
+        assert resident_bytes() > MIB
+    assert sys.getallocatedblocks() - before <= FREE * 0.1

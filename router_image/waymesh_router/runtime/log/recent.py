@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import marshal
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from operator import attrgetter
 
 PACKED_LINES = 64
-"""Lines that become one object. Objects of more than 512 bytes are not in the blocks of Python's small objects."""
+"""Lines in one object. Objects of more than 512 bytes are not in the blocks of Python's small objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +33,30 @@ class RecentLines:
     """At most `most` lines.
 
     A line that stays where it was made, among the objects of links that end soon, keeps a whole block of 1 MiB. So the
-    lines are packed, and only the last ones are objects of their own.
+    lines are packed: the objects of a line end at once.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._packed: deque[bytes] = deque()
-        self._last: list[LogLine] = []
+        self._packed: deque[bytearray] = deque()
+        self._last = bytearray()  # the lines since the last of `_packed`, one after the other
+        self._count = 0  # of these
 
     def append(self, line: LogLine) -> None:
         """Add a line; the oldest ones go."""
-        self._last.append(line)
-        if len(self._last) < PACKED_LINES:
+        self._last += marshal.dumps(_values(line))
+        self._count += 1
+        if self._count < PACKED_LINES:
             return
-        self._packed.append(marshal.dumps(list(map(_values, self._last))))
-        self._last = []
+        self._packed.append(self._last)
+        self._last, self._count = bytearray(), 0
         while (len(self._packed) - 1) * PACKED_LINES >= self._most:
             self._packed.popleft()
 
     def keep(self, most: int) -> None:
         """Set the maximum."""
         lines = self.lines(most)
-        self._most, self._last = most, []
+        self._most, self._last, self._count = most, bytearray(), 0
         self._packed.clear()
         for line in lines:
             self.append(line)
@@ -60,9 +64,15 @@ class RecentLines:
     def lines(self, limit: int | None = None) -> list[LogLine]:
         """The most recent lines, at most `limit`, oldest first."""
         most = self._most if limit is None else min(limit, self._most)
-        found = list(self._last)
+        found = list(_unpacked(self._last, self._count))
         for packed in reversed(self._packed):
             if len(found) >= most:
                 break
-            found = [*(LogLine(*each) for each in marshal.loads(packed)), *found]
+            found = [*_unpacked(packed, PACKED_LINES), *found]
         return found[max(0, len(found) - most) :]
+
+
+def _unpacked(packed: bytearray, count: int) -> Iterator[LogLine]:
+    file = BytesIO(packed)
+    for _ in range(count):
+        yield LogLine(*marshal.load(file))
