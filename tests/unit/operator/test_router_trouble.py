@@ -261,11 +261,11 @@ def resources(router: Router = ROUTER, **context: Any) -> Any:
 
 def test_new_routers_have_requests_and_running_ones_get_them_with_their_next_image() -> None:
     former: dict[str, Any] = {"name": "router", "image": "registry/router:1"}
-    there = {"pod_now": {"containers": [former]}, "image_now": "registry/router:1"}
+    there: dict[str, Any] = {"pod_now": {"containers": [former]}, "image_now": "registry/router:1"}
     assert resources() == {"requests": REQUESTS}
     assert resources(**there) is None, "no restart for it"
     assert resources(replace(ROUTER, pod=Pod(image="registry/router:2")), **there) == {"requests": REQUESTS}
-    kept = {**there, "pod_now": {"containers": [{**former, "resources": {"requests": dict(REQUESTS)}}]}}
+    kept: dict[str, Any] = {**there, "pod_now": {"containers": [{**former, "resources": {"requests": dict(REQUESTS)}}]}}
     assert resources(**kept) == {"requests": REQUESTS}
     own = {"limits": {"memory": "1Gi"}}
     assert resources(replace(ROUTER, pod=Pod(resources=own)), **kept) == own
