@@ -20,8 +20,8 @@ TURN_BUDGET: Final = 256
 MOST: Final = 1 << 30
 SETTINGS: Final = ConnectionSettings("engine", links_at_once=16, window=MOST, max_links=MOST)
 SOME: Final = 250
-LONG_MESSAGES: Final = 2_400
-"""Of 8 KiB: more than the budgets allow beyond their limits."""
+EXCESS_BYTES: Final = 20 << 20
+"""More than the budgets allow beyond their limits."""
 LINKS_A_SESSION: Final = 50_000
 """Fewer than handle-max."""
 
@@ -288,12 +288,14 @@ def _ids_wrapped(count: int) -> tuple[Scene, Callable[[], object]]:
 
 
 def _excess(count: int) -> tuple[Scene, Callable[[], object]]:
+    """As many addresses as messages, which wait at one of them and are as long as the budgets need to be exceeded."""
     scene = Scene()
     scene.receivers(count, "a/{}".format)
     scene.receivers(1, lambda _: "q")
     sender = scene.messages(0)
-    for number in range(LONG_MESSAGES):
-        sender.end.feed(frames.transfer(number, frames.message(bytes(1 << 13))))
+    for number in range(count):
+        sender.end.feed(frames.transfer(number, frames.message(bytes(EXCESS_BYTES // count))))
+        scene.now_and_then(number)
     relief = MemoryRelief(scene.core, _no_line)
     scene.core.budget.set_limits(1, 1, 1)
     return scene, lambda: relief.end_excess(1.0)
@@ -338,6 +340,11 @@ def _copies_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: consumer.conn.eof("killed")
 
 
+def _copies_sent(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene, consumer, _ = _copies_waiting(count)
+    return scene, lambda: scene.send(consumer, frames.credit(count, incoming_window=MOST))
+
+
 def _copy_aborted(count: int) -> tuple[Scene, Callable[[], object]]:
     scene, _, aborting = _copies_waiting(count, True)
     return scene, lambda: scene.send(aborting, frames.transfer(None, aborted=True))
@@ -372,9 +379,10 @@ CASES: Final[Mapping[str, Case]] = {
     "waiting-sent": Case("a consumer issues credit; waiting deliveries", _waiting_sent),
     "waiting-released": Case("the only consumer leaves; waiting deliveries", _waiting_released),
     "copies-lost": Case("their consumer is lost; waiting copies of multicast messages", _copies_lost),
+    "copies-sent": Case("their consumer issues credit; waiting copies of multicast messages", _copies_sent),
     "copy-aborted": Case("a multicast message is aborted; waiting copies behind it", _copy_aborted),
     "ids-wrapped": Case("a delivery after 4 billion others; unsettled ones with the next ids", _ids_wrapped),
-    "excess": Case("waiting messages exceed all budgets; links with addresses", _excess),
+    "excess": Case("waiting messages exceed all budgets; as many links with addresses", _excess),
     "writable": Case("the output of a connection has room again; its receivers", _writable),
     "waiting-sender-lost": Case("their sender is lost; waiting deliveries", _waiting_senders_lost),
 }

@@ -8,12 +8,12 @@ process.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
-from waymesh_router.core.portions import COST_A_TURN
-from waymesh_router.core.settlement.interruptions import drop_waiting
+from waymesh_router.core.portions import COPIED, COST_A_TURN
+from waymesh_router.core.settlement.interruptions import drop_found, search_waiting
 from waymesh_router.events.event import Event, Log
 from waymesh_schema.events import LogEvent
 
@@ -25,8 +25,10 @@ AGAIN_S = 0.01
 """Minimum time between two searches for the client whose messages take the most memory."""
 GONE_PART = 10
 """Messages whose senders are gone may take 1/GONE_PART of `maxMemory`."""
-LINKS_A_STEP = 5_000
-"""Links, and as many addresses, that a step searches: half a millisecond."""
+SEARCHED_A_STEP = 10_000
+"""Links or addresses that a step searches: half a millisecond."""
+DROPS_A_STEP = 500
+"""Messages that a step drops: about a millisecond."""
 STEP_COST = COST_A_TURN // 2
 """More than other walks do in a turn, because memory grows meanwhile."""
 _ALL = (1 << 63) - 1
@@ -51,7 +53,8 @@ class Dropping:
         self._until = until
         self._then = then
         self._links = list(core.links.values())
-        self._addresses = list(core.addresses.values())
+        self._addresses: list[Any] | None = None  # not yet copied: each copy takes time for all of them
+        self._found: list[Any] = []  # see `search_waiting`
         self._dropped = 0
         if conn is not None:
             conn.waits += 1
@@ -60,17 +63,34 @@ class Dropping:
         return "waiting messages"
 
     def step(self) -> int:
-        """Search some links and addresses. What arrives meanwhile at those that were searched stays."""
-        core, links, addresses = self._core, self._links[-LINKS_A_STEP:], self._addresses[-LINKS_A_STEP:]
-        del self._links[-LINKS_A_STEP:], self._addresses[-LINKS_A_STEP:]
-        before = core.budget.kept
+        """Drop some of the messages that were found, or search some links and addresses. What arrives meanwhile at
+        those that were searched stays."""
+        before = self._core.budget.kept
+        cost = STEP_COST
         try:
-            drop_waiting(core.interruptions, self._conn, links, addresses, self._until)
+            cost = 1 + int(STEP_COST * self._search_or_drop())
         finally:
-            self._dropped += before - core.budget.kept
-            if not self._links and not self._addresses:
+            self._dropped += before - self._core.budget.kept
+            left = bool(self._found or self._links or self._addresses is None or self._addresses)
+            if not left:
                 self._end()
-        return STEP_COST if self._links or self._addresses else 0
+        return cost if left else 0
+
+    def _search_or_drop(self) -> float:
+        """Do a step; returns which part it is of the largest one."""
+        parts = self._core.interruptions
+        if self._found:
+            drop_found(parts, self._conn, self._found, self._until, DROPS_A_STEP)
+            return 1.0 if self._found else 0.0
+        if not self._links and self._addresses is None:
+            self._addresses = list(self._core.addresses.values())
+            return len(self._addresses) / COPIED / STEP_COST
+        left = self._links or self._addresses or []
+        some = left[-SEARCHED_A_STEP:]
+        del left[-SEARCHED_A_STEP:]
+        links, addresses = ([], some) if self._addresses is not None else (some, [])
+        self._found = search_waiting(parts, self._conn, links, addresses, self._until)
+        return len(some) / SEARCHED_A_STEP
 
     def _end(self) -> None:
         if self._conn is not None:

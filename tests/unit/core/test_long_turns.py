@@ -13,13 +13,12 @@ from tests.kit.steps import steps
 
 MANY: Final = 1_200
 """More than any portion has."""
-LARGER: Final[Mapping[str, int]] = {"waiting-sent": 2 * MANY}
+LARGER: Final[Mapping[str, int]] = {"waiting-sent": 2 * MANY, "copies-sent": 2 * MANY, "excess": 4 * MANY}
 """More where a portion has more."""
 GROWTH: Final = 1.2
 
 LONG: Final[Mapping[str, str]] = {
     "ids-wrapped": "the ids in use are passed over, once each",
-    "excess": "10,000 links and addresses are searched in a portion, as memory grows meanwhile",
 }
 """Cases in which the longest turn grows, and why."""
 

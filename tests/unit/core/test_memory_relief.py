@@ -122,7 +122,7 @@ def test_it_looks_for_a_client_only_from_time_to_time() -> None:
 
 
 def test_many_links_are_searched_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relief, "LINKS_A_STEP", 2)
+    monkeypatch.setattr(relief, "SEARCHED_A_STEP", 2)
     scene = Scene(4 * SIZE)
     scene.core.budget.most = 12 * SIZE
     consumers = [scene.consumer(f"q{number % 7 or ''}") for number in range(40)]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 WIDE = cython.declare(cython.Py_ssize_t, AT_ONCE)
 """Consumers up to which a message gets all its copies at once."""
+A_SHARE = cython.declare(cython.int, 3)
+"""A_SHARE + 1 copies that are sent count as one expired one that ends, see `Expiry.may_end`."""
 MANY_GONE = 64
 """Copies of aborted deliveries are removed from a queue together when there are more of them, and more than half."""
 
@@ -220,6 +222,7 @@ class Multicast:
         """The link has credit: send the copies that wait for it, unless they have expired."""
         branch: Branch
         expired: cython.bint
+        sent: cython.int = 0
         expiry: Expiry = self.sender.expiry
         while out.queue is not None and out.ready():
             branch = out.queue[0]
@@ -240,6 +243,10 @@ class Multicast:
             self.sender.send(branch.queued, out, branch)
             if out.kind == DATA:
                 self.left_router_queue(branch.queued)
+            sent += 1
+            if sent & A_SHARE == 0 and not expiry.may_end():
+                expiry.links[out] = None
+                return
 
     def expire(self, out: RouterLink, branch: Branch) -> None:
         """A copy has expired. For its sender, the consumer has released it: others may have accepted theirs."""
@@ -283,16 +290,29 @@ class Multicast:
         if branch.queued.unstarted:
             self.drop_branch(out, branch, RELEASED)
 
-    def drop_of(self, out: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> None:
-        """Drop the copies of messages of a connection that wait for this link. Arguments: see `Queued.came_from`."""
-        waiting = [branch for branch in out.queue or () if branch.queued.unstarted]
-        dropped = [branch for branch in waiting if branch.queued.came_from(connection, until)]
-        if dropped:
-            stay = deque(branch for branch in waiting if not branch.queued.came_from(connection, until))
-            out.queue = stay or None
+    def take_of(self, out: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> list[Any]:
+        """Take the copies of messages of a connection out of the queue of this link. Arguments: see
+        `Queued.came_from`. Returns those that are to be dropped; of messages that still arrive, they are dropped."""
+        branch: Branch
+        taken: list[Any] = []
+        arriving: list[Any] = []
+        stay: list[Any] = []
+        for e in out.queue or ():
+            branch = e
+            if branch.queued.unstarted == 0:
+                continue
+            if not branch.queued.came_from(connection, until):
+                stay.append(branch)
+            elif branch.queued.complete:
+                taken.append(branch)
+            else:
+                arriving.append(branch)
+        if taken or arriving:
+            out.queue = deque(stay) if stay else None
             self.gone.pop(out, None)
-        for e in dropped:
+        for e in arriving:
             self.drop_branch(out, e, RELEASED)
+        return taken
 
     def leave_queue(self, out: RouterLink) -> None:
         """Remove the first copy from the queue of this link."""

@@ -43,9 +43,8 @@ cdef class PendingDeliveries:
     cpdef release_some(self, Address address, int count)
     cpdef refuse_all(self, Address address, bytes state)
     cpdef release_from(self, RouterLink lk)
-    cdef drop_of(self, Address address, RouterConnection connection, long long until)
     cdef withdraw(self, Queued q)
-    cdef take_out(self, Address address, Queued q)
+    cdef bint take_out(self, Address address, Queued q) except -1
 
 cdef send_to(PendingDeliveries pending, Queued q, RouterLink out)
 cdef bint expire(PendingDeliveries pending, Address address, Queued q) except -1

@@ -16,7 +16,7 @@ from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.forwarding.size_limits import SizeLimits
 from waymesh_router.core.forwarding.streams import Streams
-from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink, Target
+from waymesh_router.core.model import Address, Queued, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -329,26 +329,20 @@ class PendingDeliveries:
         if address is not None and address.pending is not None:
             return_all(self, address, [q for q in address.pending if q.link is lk and q.delivery is not None])
 
-    def drop_of(self, address: Address, connection: RouterConnection | None, until: cython.longlong) -> None:
-        """Return all deliveries that arrived on a connection and wait here, and drop those that are settled.
-
-        Arguments: see `Queued.came_from`.
-        """
-        if address.pending is not None:
-            return_all(self, address, [q for q in address.pending if q.came_from(connection, until)])
-
     def withdraw(self, q: Queued) -> None:
         """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""
         self.sender.end_sample(q, LOST)
         self.take_out(q.address, q)
 
-    def take_out(self, address: Address, q: Queued) -> None:
-        """Remove a delivery from the queue of its address, if it is there."""
+    def take_out(self, address: Address, q: Queued) -> cython.bint:
+        """Remove a delivery from the queue of its address; returns whether it was there."""
         pending: PendingQueue | None = address.pending
-        if pending is not None:
-            pending.remove(q)
-            if pending.count == 0:
-                address.pending = None
+        if pending is None:
+            return False
+        there: cython.bint = pending.remove(q)
+        if pending.count == 0:
+            address.pending = None
+        return there
 
 
 def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:

@@ -9,10 +9,12 @@ cdef class PendingGroup:
     cdef Py_ssize_t at
     cdef Py_ssize_t base
     cdef Py_ssize_t count
+    cdef Py_ssize_t walk
     cdef int append(self, Queued q) except -1
     cdef Queued first(self)
     cdef list waiting(self)
     cdef bint remove(self, Queued q) except -1
+    cdef list some(self, Py_ssize_t count)
     cdef compact(self)
 
 @cython.final
@@ -36,5 +38,6 @@ cdef class PendingQueue:
     cdef Queued oldest_barred(self)
     cdef pass_over(self)
     cdef restore(self)
-    cdef remove(self, Queued q)
+    cdef list groups(self)
+    cdef bint remove(self, Queued q) except -1
     cdef int count_kind(self, Queued q, int change) except -1

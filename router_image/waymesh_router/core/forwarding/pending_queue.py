@@ -34,6 +34,7 @@ class PendingGroup:
         self.at = 0
         self.base = 0  # `Queued.place` of items[0]
         self.count = 0
+        self.walk = 0  # places that a walk has not reached
 
     def append(self, q: Queued) -> None:
         q.place = self.base + len(self.items)
@@ -66,6 +67,15 @@ class PendingGroup:
         elif n - self.at > 2 * self.count + MANY_LEFT:
             self.compact()
         return True
+
+    def some(self, count: cython.Py_ssize_t) -> list[Any]:
+        """The next deliveries of a walk over all, the newest ones first; None: one has left. [] at the end.
+
+        Places only move to the front, so none is left out that does not arrive or leave meanwhile.
+        """
+        end: cython.Py_ssize_t = min(self.walk, len(self.items))
+        self.walk = max(end - count, 0)
+        return self.items[self.walk : end]
 
     def compact(self) -> None:
         """Free the places of deliveries that left from among the others."""
@@ -108,6 +118,17 @@ class PendingQueue:
         if self.barred is not None or self.here.count:
             found.sort(key=_arrival)
         return iter(found)
+
+    def groups(self) -> list[Any]:
+        """All groups, each at the begin of its walk, see `PendingGroup.some`."""
+        group: PendingGroup
+        found: list[Any] = [self.free, self.here]
+        if self.barred is not None:
+            found += self.barred.values()
+        for e in found:
+            group = e
+            group.walk = len(group.items)
+        return found
 
     def own(self) -> int:
         """Number of unsettled deliveries that entered the mesh here."""
@@ -220,13 +241,15 @@ class PendingQueue:
             else:
                 del self.barred[connection]  # type: ignore[union-attr]
 
-    def remove(self, q: Queued) -> None:
-        """Remove a delivery, if it waits here."""
+    def remove(self, q: Queued) -> cython.bint:
+        """Remove a delivery, if it waits here; returns whether it did."""
         group: PendingGroup | None = self.group_of(q)
-        if group is not None and group.remove(q):
-            self.count -= 1
-            self.count_kind(q, -1)
-            self.free_next = group is self.here
+        if group is None or not group.remove(q):
+            return False
+        self.count -= 1
+        self.count_kind(q, -1)
+        self.free_next = group is self.here
+        return True
 
     def count_kind(self, q: Queued, change: cython.int) -> None:
         """Count a delivery that has come or left."""

@@ -6,8 +6,9 @@ from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.forwarding.pending_queue cimport PendingGroup, PendingQueue
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
-from waymesh_router.core.model cimport Branch, Queued, RouterConnection, RouterLink
+from waymesh_router.core.model cimport Address, Branch, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -46,4 +47,7 @@ cdef class Interruptions:
     cpdef part(self, RouterLink lk)
     cdef bint needs_frames(self, Session session) except -1
 
-cpdef drop_waiting(Interruptions parts, RouterConnection connection, list links, list addresses, long long until)
+cpdef list search_waiting(
+    Interruptions parts, RouterConnection connection, list links, list addresses, long long until
+)
+cpdef drop_found(Interruptions parts, RouterConnection connection, list found, long long until, int count)

@@ -11,8 +11,9 @@ from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.pending_queue import PendingGroup, PendingQueue
 from waymesh_router.core.link_routing.transfers import RoutedLinks
-from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
+from waymesh_router.core.model import Address, Branch, Queued, RouterConnection, RouterLink
 from waymesh_router.core.portions import AT_ONCE, RoundsOfEach
 from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
@@ -332,19 +333,20 @@ def only(out: RouterLink) -> tuple[RouterLink]:
     return (out,)
 
 
-def drop_waiting(
+def search_waiting(
     parts: Interruptions,
     connection: RouterConnection | None,
     links: list[Any],
     addresses: list[Any],
     until: cython.longlong,
-) -> None:
-    """Free the memory of the messages of a client that is about to be disconnected, or, with None, of all senders
-    that are gone: release those that wait, and drop those that still arrive.
-
-    `links` and `addresses`: some of the router; `until`: see `Queued.came_from`.
-    """
+) -> list[Any]:
+    """Find the messages of a client that is about to be disconnected, or, with None, of all senders that are gone, at
+    some links and addresses. Returns what `drop_found` drops: copies that have left their queue, and groups of
+    deliveries. What still arrives is dropped now. `until`: see `Queued.came_from`."""
     lk: RouterLink
+    address: Address
+    waiting: PendingQueue | None
+    found: list[Any] = []
     for e in links:
         lk = e
         if lk.is_sender:
@@ -352,11 +354,45 @@ def drop_waiting(
                 for back in parts.pending.streams.take_back(lk, connection, until):
                     parts.pending.give_back(back, RELEASED)
             if lk.partner is None and lk.queue is not None:
-                parts.multicast.drop_of(lk, connection, until)
+                found += parts.multicast.take_of(lk, connection, until)
         elif lk.connection is connection:
             parts.drop_arriving(lk)
             lk.drop_head()
             if lk.partner is not None:
                 parts.routed.release_held(lk.partner)
     for e in addresses:
-        parts.pending.drop_of(e, connection, until)
+        address = e
+        waiting = address.pending
+        if waiting is not None:
+            found += waiting.groups()
+    return found
+
+
+def drop_found(
+    parts: Interruptions,
+    connection: RouterConnection | None,
+    found: list[Any],
+    until: cython.longlong,
+    count: cython.int,
+) -> None:
+    """Look at up to `count` messages of `found`, and release those of the client that wait still."""
+    branch: Branch
+    group: PendingGroup
+    q: Queued
+    while count > 0 and found:
+        count -= 1
+        e = found.pop()
+        if isinstance(e, PendingGroup):
+            group = e
+            some = group.some(A_STEP)
+            if some:
+                found.append(group)
+                found += some
+        elif isinstance(e, Branch):
+            branch = e
+            if branch.queued.unstarted:
+                parts.multicast.drop_branch(branch.out, branch, RELEASED)
+        elif e is not None:
+            q = e
+            if q.came_from(connection, until) and parts.pending.take_out(q.address, q):
+                parts.pending.give_back(q, RELEASED)
