@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_operator.cluster.worker import mesh_worker
+from waymesh_operator.cluster.worker.reconcile_pass import planned
+from waymesh_operator.cluster.worker.steady import FULL_S
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 
 pytestmark = pytest.mark.engine_independent
@@ -299,5 +303,39 @@ def test_worker_removes_the_keys_of_a_deleted_mesh() -> None:
         lab.kube.remove("Router", NAMESPACE, "mesh")
         await lab.worker.close()
         assert list(lab.world.keys.folder.iterdir()) == []
+
+    run(story)
+
+
+def test_worker_plans_again_only_after_a_change_or_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[float] = []
+
+    async def story(lab: Lab) -> None:
+        def counted(*args: Any) -> Any:
+            plans.append(lab.seconds)
+            return planned(*args)
+
+        async def plans_after(change: Callable[[], object]) -> int:
+            lab.later(30)
+            await lab.settle()
+            await lab.settle()
+            plans.clear()
+            change()
+            lab.later(30)  # routers are read again
+            await lab.settle()
+            return len(plans)
+
+        monkeypatch.setattr(mesh_worker, "planned", counted)
+        lab.router(2)
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        await lab.settle()
+        assert await plans_after(lambda: None) == 0
+        assert await plans_after(lambda: lab.later(FULL_S)) == 1
+        assert await plans_after(lambda: lab.kube.remove("Service", NAMESPACE, "mesh")) > 0
+        assert ("Service", NAMESPACE, "mesh") in lab.kube.objects
+        assert await plans_after(lambda: lab.live("mesh-1").rows["router.config.address"].clear()) > 0
+        assert lab.live("mesh-1").names("router.config.address") == ["k8s/ns/Address/orders"]
+        assert await plans_after(lambda: lab.add("Address", "bills", prefix="bills", distribution="balanced")) > 0
+        assert await plans_after(lambda: None) == 0
 
     run(story)

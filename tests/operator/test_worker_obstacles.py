@@ -9,6 +9,7 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from tests.operator.test_worker_cert_manager import CERT_MANAGER, issue
 from waymesh_operator.cluster import desired
+from waymesh_operator.cluster.worker.steady import FULL_S
 from waymesh_operator.router_entities.credentials import USERS_FILE
 
 pytestmark = pytest.mark.engine_independent
@@ -60,7 +61,7 @@ def test_a_configuration_that_is_too_large_freezes_nothing_else(monkeypatch: pyt
         await lab.settle()
         assert lab.kube.objects["StatefulSet", NAMESPACE, "mesh"]["spec"]["replicas"] == 1
         monkeypatch.undo()
-        lab.later(60)
+        lab.later(FULL_S)
         await lab.settle()
         assert lab.condition("Stalled")[0] == "False"
         assert lab.kube.objects["ConfigMap", NAMESPACE, "mesh-seed"] != seeds

@@ -37,6 +37,7 @@ from .observation import Routes, UserSecrets, mesh_tls, read_claims, troubles
 from .ownership import operator_of
 from .reconcile_pass import Observation, ReconcilePass, growth, holds, planned, repairs
 from .status_writer import Statuses
+from .steady import SteadyState
 
 log = logging.getLogger(__name__)
 PASSES = 4
@@ -60,6 +61,7 @@ class MeshWorker:
         self._statuses = Statuses(mesh, world)
         self._refusals = Refusals(world.clock, world.pace.least_resync_s)
         self._delivered = DeliveredSeeds()
+        self._steady = SteadyState(world.clock, world.now)
         self._repaired: int | None = None
         self._desired_secrets: dict[str, Any] = {}
 
@@ -99,7 +101,9 @@ class MeshWorker:
         """Return the actions of the next reconcile. Changes nothing. Raises WaymeshError."""
         objects = dict(self._world.inventory.of(self.mesh))
         resources = self._parser.resources(self.mesh, objects)
-        return (await self._observe_and_plan(resources, objects)).actions if resources.router.uid else ()
+        if not resources.router.uid:
+            return ()
+        return (await self._plan(resources, objects, *await self._observe(resources, objects))).actions
 
     async def _is_ours(self, objects: dict[Key, Object]) -> bool:
         """Whether this operator looks after the Router. Claims it in its status if no other operator does."""
@@ -128,8 +132,11 @@ class MeshWorker:
     async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
         body = objects["Router", self.mesh.namespace, self.mesh.name]
         busy = False
-        for _ in range(PASSES):
-            this_pass, result = await self._pass(resources, objects, body)
+        for number in range(PASSES):
+            observation, context = await self._observe(resources, objects)
+            if not number and self._steady.holds(objects, observation, context):
+                return "done"
+            this_pass, result = await self._pass(resources, objects, body, observation, context)
             busy = busy or bool(result.taken)
             if result.errors or not result.taken:
                 break
@@ -142,14 +149,22 @@ class MeshWorker:
             raise WaymeshError("; ".join(result.errors))
         settled = _settled(status) or (bool(str(this_pass.desired.obstacles)) and not holds(status, "Draining"))
         busy = busy or not settled or self._refusals.soon or _is_moving(this_pass.observed.mesh)
-        return "busy" if busy else "done"
+        if busy:
+            return "busy"
+        if not self._refusals.reasons and not self._statuses.late:
+            self._steady.keep(objects, observation, context)
+        return "done"
 
     async def _pass(
-        self, resources: Resources, objects: dict[Key, Object], body: Object
+        self,
+        resources: Resources,
+        objects: dict[Key, Object],
+        body: Object,
+        observation: Observation,
+        context: ClusterContext,
     ) -> tuple[ReconcilePass, Result]:
-        """Observe, plan, apply. The results of our changes are known without reading again, so a second pass is
-        cheap."""
-        this_pass = await self._observe_and_plan(resources, objects)
+        """Plan and apply. The results of our changes are known without reading again, so a second pass is cheap."""
+        this_pass = await self._plan(resources, objects, observation, context)
         # What a router refused is not drift: nobody changed it.
         current = max(0, this_pass.drift.current - len(self._refusals.reasons))
         this_pass = dataclasses.replace(
@@ -176,7 +191,11 @@ class MeshWorker:
         former, self._desired_secrets = self._desired_secrets, wanted
         return frozenset(name for name, data in wanted.items() if former.get(name) != data)
 
-    async def _observe_and_plan(self, resources: Resources, objects: dict[Key, Object]) -> ReconcilePass:
+    async def _observe(
+        self, resources: Resources, objects: dict[Key, Object]
+    ) -> tuple[Observation, ClusterContext]:
+        """Return the state of the routers, and of the cluster as far as it is not in `objects`; adds to these what is
+        not watched."""
         live = await self._routers.observe(objects, bool(resources.addresses))
         troubles_ = await troubles(self._world, self.mesh, objects, self._routers.pods)
         context = await self._context(resources, objects)
@@ -184,6 +203,15 @@ class MeshWorker:
         observation = Observation(
             live, troubles_, {name: pod.start_id for name, pod in pods.items()}, self._refusals.reasons
         )
+        return observation, context
+
+    async def _plan(
+        self,
+        resources: Resources,
+        objects: dict[Key, Object],
+        observation: Observation,
+        context: ClusterContext,
+    ) -> ReconcilePass:
         return await self._world.in_thread(
             functools.partial(planned, resources, context, objects, observation, self._delivered)
         )

@@ -61,6 +61,8 @@ class Statuses:
 
     mesh: Ref
     world: Environment
+    # Number of statuses that differ from what was computed last, and are written later.
+    late: int = 0
     _written: dict[Key, float] = field(default_factory=dict)
 
     async def write(
@@ -81,7 +83,9 @@ class Statuses:
         if router is not None:
             wanted = [(key, unread_router(status, router)) for key, status in wanted]
         wanted += [(key, unread_status(objects[key], why, now)) for key, why in unread.items()]
-        news = [(key, status) for key, status in wanted if self._is_due(key, status, objects)]
+        changed = [(key, status) for key, status in wanted if (objects[key].get("status") or {}) != status]
+        news = [(key, status) for key, status in changed if self._is_due(key, status, objects)]
+        self.late = len(changed) - len(news)
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def write(key: Key, status: dict[str, Any]) -> KubeError | None:
@@ -97,8 +101,6 @@ class Statuses:
 
     def _is_due(self, key: Key, status: Mapping[str, Any], objects: Mapping[Key, Object]) -> bool:
         before = objects[key].get("status") or {}
-        if before == status:
-            return False
         if _without_volatile(before) != _without_volatile(status):
             return True
         return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
