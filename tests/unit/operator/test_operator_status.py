@@ -14,7 +14,7 @@ from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.plan import Drift, ObservedState
-from waymesh_operator.cluster.status.conditions import MeshSnapshot, consumers_by_address
+from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.local.status import Event, ResourceStates
@@ -375,26 +375,3 @@ def test_a_new_default_image_waits_for_a_person() -> None:
 def test_drift_that_was_repaired() -> None:
     assert router_status(ROUTER, seen(repaired=3), {})["drift"]["state"] == "Repaired"
     assert router_status(ROUTER, seen(repaired=3, drift=Drift(1)), {})["drift"]["state"] == "Present"
-
-
-@pytest.mark.parametrize(
-    ("match", "expected"),
-    [
-        ({"prefix": "a"}, 1 + 2 + 4 + 16),
-        ({"prefix": "a.b"}, 2 + 4),
-        ({"prefix": "a.b/"}, 2 + 4),
-        ({"prefix": "/a.b"}, 2 + 4),
-        ({"prefix": "nothing"}, 0),
-        ({"pattern": "a.*"}, 2 + 16),
-        ({"pattern": "a.#"}, 1 + 2 + 4 + 16),
-        ({"pattern": "/a.*."}, 2 + 16),
-        ({"pattern": "#"}, 31),
-        ({"pattern": "*/b/#"}, 2 + 4),
-        ({"pattern": "#.c"}, 4 + 16),
-        ({"pattern": "a.b"}, 2),
-    ],
-)
-def test_consumers_of_an_address_are_those_of_all_that_match(match: dict[str, str], expected: int) -> None:
-    live = {"a": 1, "a.b": 2, "a.b/c": 4, "ab": 8, "a.c": 16}
-    address = Address(Ref("ns", "x"), MESH, **match)  # type: ignore[arg-type]
-    assert consumers_by_address([address], live) == {address.ref: expected}
