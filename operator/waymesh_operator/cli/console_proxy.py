@@ -2,7 +2,7 @@
 
 The page comes from the files of this installation. Its WebSocket is joined to the port for management in a pod, which
 only the API server leads to: so what is here must be for the caller alone. A page gets a token for the one-time code
-in the printed address; a browser keeps the fragment of an address to itself. Decision 0084.
+in the printed address; a browser keeps the fragment of an address to itself. Decision 0080.
 """
 
 from __future__ import annotations
