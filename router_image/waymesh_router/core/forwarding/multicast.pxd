@@ -41,5 +41,6 @@ cdef class Multicast:
     cdef leave_queue(self, RouterLink out)
     cdef trim(self, RouterLink out)
     cdef abort_branch(self, RouterLink out)
-    cdef list take_of(self, RouterLink out, RouterConnection connection, long long until)
     cdef drop_branch(self, RouterLink out, Branch branch, bytes state)
+
+cpdef list take_of(Multicast copies, RouterLink out, RouterConnection connection, long long until)

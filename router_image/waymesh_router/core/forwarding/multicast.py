@@ -290,30 +290,6 @@ class Multicast:
         if branch.queued.unstarted:
             self.drop_branch(out, branch, RELEASED)
 
-    def take_of(self, out: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> list[Any]:
-        """Take the copies of messages of a connection out of the queue of this link. Arguments: see
-        `Queued.came_from`. Returns those that are to be dropped; of messages that still arrive, they are dropped."""
-        branch: Branch
-        taken: list[Any] = []
-        arriving: list[Any] = []
-        stay: list[Any] = []
-        for e in out.queue or ():
-            branch = e
-            if branch.queued.unstarted == 0:
-                continue
-            if not branch.queued.came_from(connection, until):
-                stay.append(branch)
-            elif branch.queued.complete:
-                taken.append(branch)
-            else:
-                arriving.append(branch)
-        if taken or arriving:
-            out.queue = deque(stay) if stay else None
-            self.gone.pop(out, None)
-        for e in arriving:
-            self.drop_branch(out, e, RELEASED)
-        return taken
-
     def leave_queue(self, out: RouterLink) -> None:
         """Remove the first copy from the queue of this link."""
         out.queue.popleft()  # type: ignore[union-attr]  # the caller has checked
@@ -379,3 +355,30 @@ def all_ready(outs: list[Any], size: cython.Py_ssize_t) -> cython.bint:
         if out.max_message_size != 0 and out.max_message_size < size:
             return False
     return True
+
+
+def take_of(
+    copies: Multicast, out: RouterLink, connection: RouterConnection | None, until: cython.longlong
+) -> list[Any]:
+    """Take the copies of messages of a connection out of the queue of this link. Arguments: see
+    `Queued.came_from`. Returns those that are to be dropped; of messages that still arrive, they are dropped."""
+    branch: Branch
+    taken: list[Any] = []
+    arriving: list[Any] = []
+    stay: list[Any] = []
+    for e in out.queue or ():
+        branch = e
+        if branch.queued.unstarted == 0:
+            continue
+        if not branch.queued.came_from(connection, until):
+            stay.append(branch)
+        elif branch.queued.complete:
+            taken.append(branch)
+        else:
+            arriving.append(branch)
+    if taken or arriving:
+        out.queue = deque(stay) if stay else None
+        copies.gone.pop(out, None)
+    for e in arriving:
+        copies.drop_branch(out, e, RELEASED)
+    return taken

@@ -9,7 +9,7 @@ import cython
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
-from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.multicast import Multicast, take_of
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.pending_queue import PendingGroup, PendingQueue
 from waymesh_router.core.link_routing.transfers import RoutedLinks
@@ -354,7 +354,7 @@ def search_waiting(
                 for back in parts.pending.streams.take_back(lk, connection, until):
                     parts.pending.give_back(back, RELEASED)
             if lk.partner is None and lk.queue is not None:
-                found += parts.multicast.take_of(lk, connection, until)
+                found += take_of(parts.multicast, lk, connection, until)
         elif lk.connection is connection:
             parts.drop_arriving(lk)
             lk.drop_head()
