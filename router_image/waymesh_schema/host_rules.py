@@ -96,11 +96,16 @@ def _between(rule: str, first: str, last: str) -> tuple[Address, Address]:
     return low, high
 
 
-def remote_hosts(entity: str, values: Mapping[str, Any]) -> None:
-    """Check the remoteHosts of a user group, without looking up names; raises SchemaError."""
-    for rule in names(values["remoteHosts"] or ""):
-        if rule != "*":
-            try:
-                ranges(rule, lambda name: ())
-            except ValueError as error:
-                raise SchemaError(entity, "remoteHosts", str(error)) from None
+def check_remote_hosts(groups: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check the remoteHosts of the user groups of a vhost, without looking up names; raises SchemaError.
+
+    No rule of the schema: a router starts with a vhost of its policy folder, or of an operator, that has such hosts,
+    and denies all clients of this vhost.
+    """
+    for group, settings in groups.items():
+        for rule in names(settings["remoteHosts"] or ""):
+            if rule != "*":
+                try:
+                    ranges(rule, lambda name: ())
+                except ValueError as error:
+                    raise SchemaError("vhost", f"groups.{group}.remoteHosts", str(error)) from None

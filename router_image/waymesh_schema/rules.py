@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import host_rules, rates, token_rules
+from . import rates, token_rules
 from .address_match import trimmed_match
 from .components import parse_components
 from .convert import names
@@ -329,5 +329,5 @@ _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "authServicePlugin": (_auth_service,),
     "policy": (_policy_dir,),
     "vhost": (_user_groups, rates.rates, rates.rates_of_users),
-    "vhostUserGroupSettings": (_source_or_pattern, _frame_size, host_rules.remote_hosts, rates.rates),
+    "vhostUserGroupSettings": (_source_or_pattern, _frame_size, rates.rates),
 }

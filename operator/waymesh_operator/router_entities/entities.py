@@ -10,12 +10,13 @@ from waymesh_operator.resources.router_link import RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 from waymesh_schema.entities import entity_type
 from waymesh_schema.errors import SchemaError
+from waymesh_schema.host_rules import check_remote_hosts
 from waymesh_schema.validate import validate_create
 
 from .builders import address_entity, autolink_entities, broker_entities, linkroute_entities, router_link_entities
 from .credentials import Secrets
 from .exchanges import exchange_entities
-from .names import CREDENTIALS, STANDING_TYPES, Entity
+from .names import CREDENTIALS, STANDING_TYPES, VHOST, Entity
 from .policies import vhost_entity
 
 
@@ -48,7 +49,9 @@ def refusal(entity: Entity) -> str:
     given = {name: value for name, value in entity.attributes.items() if value is not None}
     named = given if entity.type in STANDING_TYPES else {**given, "name": entity.name}
     try:
-        validate_create(entity_type(entity.type), named)
+        values = validate_create(entity_type(entity.type), named)
+        if entity.type == VHOST:
+            check_remote_hosts(values["groups"])
     except SchemaError as error:
         return str(error)
     return ""

@@ -193,7 +193,7 @@ def test_files_of_a_policy_folder_are_checked_as_if_enforced(
     ("old", "new", "reason"),
     [
         ("news*", "*news", "t.conf:21: vhost groups.$default.sources: '*news': * is only allowed at the end"),
-        ("127.0.0.1", "127.0.*", "vhost groups.admin.remoteHosts: '127.0.*': * must stand alone"),
+        ("127.0.0.1", "127.0.*", "vhost example.com: groups.admin: remoteHosts: '127.0.*': * must stand alone"),
         ("policy {", "polcy {", "t.conf:1: polcy: no such entity type"),
     ],
 )
