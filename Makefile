@@ -5,9 +5,9 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Tests at a time. One more than the cores of CI: with two, tests wait for routers more than half of the time. Workers take
+# Tests at a time. Two for each core of CI: tests wait for routers more than half of the time. Workers take
 # tests from each other (worksteal): else the last minutes are those of one worker alone.
-JOBS ?= 3
+JOBS ?= 4
 # Tests whose time is simulated: they pass on a slow machine, too.
 IN_VIRTUAL_TIME := tests/simulation tests/model
 WITHOUT_PROCESSES := not e2e and not interop and not brokers and not cluster and not spark and not helm and not processes
