@@ -73,7 +73,8 @@ LOG_EVENTS: Mapping[LogEvent, str] = {
     LogEvent.TOKEN_REFUSED: "a bearer token was not accepted, and why; authentication.failed has the user",
     LogEvent.LINK_ATTACHED: "both sides have attached a link (`link`, `direction`, `address`)",
     LogEvent.LINK_DETACHED: "a link was detached; with its deliveries by outcome",
-    LogEvent.LINK_LOST: "a link ended with its connection; with its deliveries by outcome",
+    LogEvent.LINK_LOST: "a link ended with its connection; with its deliveries by outcome. If a connection had more "
+    "than 100 links, one line has the number (`links`) and the sums of those beyond",
     LogEvent.LINK_REFUSED: "a link cannot be attached (`condition`, `reason`)",
     LogEvent.LINK_BLOCKED: "deliveries wait for a client or another router that has taken none for `stuckAfterSeconds` "
     "(`deliveries`, `seconds`)",

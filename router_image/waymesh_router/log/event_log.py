@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import UNAUTHORIZED_ACCESS
 from waymesh_amqp.sasl import SaslServer
 from waymesh_amqp.tables import shrink
-from waymesh_router.core.link_health import LinkHealth, deliveries_of, is_blocked
+from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Event, Log, about, short
 from waymesh_router.events.repeats import RepeatedLines
+from waymesh_router.log.link_ends import LostLinks, detail_of, numbers_of
 from waymesh_router.peers.peer import failed_text
 from waymesh_schema.events import LogEvent
 
@@ -29,7 +30,7 @@ BLOCKED = "Link blocked with zero credit for"
 
 
 SHRINK_EVERY = 1_024
-"""Number of links that end between two looks at the size of their table."""
+"""Number of links of a connection that end between two looks at the size of their table."""
 
 
 class EventLog(TelemetryHooks):
@@ -42,7 +43,8 @@ class EventLog(TelemetryHooks):
         self.records = records
         self._opened: set[int] = set()
         self._failures: dict[str, RepeatedLines] = {}  # by connector that is not connected
-        self._attached: set[int] = set()
+        self._attached: dict[int, set[int]] = {}  # links by connection
+        self._lost: dict[int, LostLinks] = {}  # by connection that was lost
 
     def started(self, router_id: str, mode: str) -> None:
         """The router has started and serves clients."""
@@ -103,6 +105,7 @@ class EventLog(TelemetryHooks):
             self._log("SERVER", "info", text, _ended_by(connection, error, opened))
         if opened:
             self._opened.discard(connection.id)
+            self._links_lost(connection)  # others follow if their deliveries end in portions
             event = about(LogEvent.CONNECTION_CLOSED, connection)
             self._log(MODULE, "info", f"[C{connection.id}] Connection Closed", event)
         self.records.connection_closed(connection, error)
@@ -134,8 +137,9 @@ class EventLog(TelemetryHooks):
 
     def link_attached(self, link: RouterLink) -> None:
         connection: RouterConnection = link.connection
-        if link.id not in self._attached:
-            self._attached.add(link.id)
+        attached = self._attached.setdefault(connection.id, set())
+        if link.id not in attached:
+            attached.add(link.id)
             way = "out" if link.is_sender else "in"
             name, key = short(link.name), "" if link.address is None else short(link.address.key)
             address = f" address={key}" if key else ""
@@ -147,30 +151,47 @@ class EventLog(TelemetryHooks):
         self.records.link_attached(link)
 
     def link_detached(self, link: RouterLink) -> None:
-        if link.id in self._attached:
-            self._attached.discard(link.id)
-            if len(self._attached) % SHRINK_EVERY == 0:
-                shrink(self._attached)
-            connection: RouterConnection = link.connection
-            kind = LogEvent.LINK_LOST if connection.over else LogEvent.LINK_DETACHED
-            delays = self._health.of(link)
-            counts: dict[str, str | int] = {
-                "del": deliveries_of(link),
-                "presett": link.presettled,
-                "psdrop": link.dropped_presettled,
-                "acc": link.accepted,
-                "rej": link.rejected,
-                "rel": link.released,
-                "mod": link.modified,
-                "delay1": delays.one_s,
-                "delay10": delays.ten_s,
-                "blocked": "yes" if is_blocked(link, self._health.now) else "no",
-            }
-            what = " ".join(f"{name}={count}" for name, count in counts.items())
-            event = about(kind, connection, link_id=link.id, link=short(link.name), **counts)
-            verb = "lost" if connection.over else "detached"
-            self._log(MODULE, "info", f"[C{connection.id}][L{link.id}] Link {verb}: {what}", event)
+        connection: RouterConnection = link.connection
+        attached = self._attached.get(connection.id)
+        if attached is not None and link.id in attached:
+            attached.discard(link.id)
+            if len(attached) % SHRINK_EVERY == 0:
+                shrink(attached)
+            if connection.over:
+                self._link_lost(connection, link)
+            else:
+                self._link_ended(LogEvent.LINK_DETACHED, link, "detached")
+            if not attached:
+                del self._attached[connection.id]
+                self._links_lost(connection)
+                self._lost.pop(connection.id, None)
         self.records.link_detached(link)
+
+    def _link_lost(self, connection: RouterConnection, link: RouterLink) -> None:
+        """Write the line of a link that has ended with its connection, or add its numbers to those of others."""
+        lost = self._lost.get(connection.id)
+        if lost is None:
+            lost = self._lost[connection.id] = LostLinks()
+        if lost.has_line():
+            self._link_ended(LogEvent.LINK_LOST, link, "lost")
+        else:
+            lost.add(numbers_of(link, self._health))
+
+    def _link_ended(self, kind: LogEvent, link: RouterLink, verb: str) -> None:
+        connection: RouterConnection = link.connection
+        counts = detail_of(numbers_of(link, self._health))
+        event = about(kind, connection, link_id=link.id, link=short(link.name), **counts)
+        text = f"[C{connection.id}][L{link.id}] Link {verb}: {_counted(counts)}"
+        self._log(MODULE, "info", text, event)
+
+    def _links_lost(self, connection: RouterConnection) -> None:
+        """Write one line for the links of a lost connection that have none."""
+        lost = self._lost.get(connection.id)
+        if lost is not None and lost.summed:
+            links, numbers = lost.take()
+            counts = detail_of(numbers)
+            event = about(LogEvent.LINK_LOST, connection, links=links, **counts)
+            self._log(MODULE, "info", f"[C{connection.id}] Link lost: {links} more links: {_counted(counts)}", event)
 
     def deliveries_stuck(self, link: RouterLink, count: int, oldest_s: float) -> None:
         late = f"more than {self._health.stalled.after_s:.0f} seconds"
@@ -223,6 +244,10 @@ class EventLog(TelemetryHooks):
 
     def topology_changed(self, change_id: int, since: float) -> None:
         self.records.topology_changed(change_id, since)
+
+
+def _counted(counts: Mapping[str, str | int]) -> str:
+    return " ".join(f"{name}={count}" for name, count in counts.items())
 
 
 def _address(link: RouterLink) -> str:

@@ -20,6 +20,7 @@ from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.events.event import Event
 from waymesh_router.log.event_log import EventLog
+from waymesh_router.log.link_ends import LINES
 from waymesh_router.peers.peer import Peer
 
 USERS = UserFile.parse(make_line("alice", "right", "plain"))
@@ -31,6 +32,10 @@ class Records(TelemetryHooks):
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, str, str, Mapping[str, str]]] = []
+        self.detached: list[int] = []
+
+    def link_detached(self, link: RouterLink) -> None:
+        self.detached.append(link.id)
 
     def event(self, name: str, severity: str, about: str, detail: Mapping[str, str]) -> None:
         self.kept.append((name, severity, about, detail))
@@ -146,6 +151,77 @@ def test_the_line_of_a_lost_link_has_its_delays(told: Told) -> None:
     told.core.now += 0.1
     told.log.link_detached(link)
     assert told.events[-1].detail["blocked"] == "yes"
+
+
+def consumers(told: Told, count: int) -> list[RouterLink]:
+    """Links of one connection that are attached, each with an accepted delivery."""
+    first = consumer(told)
+    links = [first]
+    for number in range(1, count):
+        link = RouterLink(first.session)
+        link.id, link.name, link.is_sender = first.id + number, f"in-{number}", True
+        links.append(link)
+    for link in links:
+        link.delivery_count = link.accepted = 1
+        told.log.link_attached(link)
+    return links
+
+
+@pytest.mark.parametrize("count", [1, LINES, LINES + 1, LINES + 1_000])
+def test_many_links_of_a_lost_connection_have_one_line_together(told: Told, count: int) -> None:
+    links = consumers(told, count)
+    conn = links[0].connection
+    told.lines.clear()
+    told.events.clear()
+    conn.over = True
+    for link in links:
+        told.log.link_detached(link)
+    alone = min(count, LINES)
+    assert told.lines[:alone] == [
+        f"[C7][L{link.id}] Link lost: del=1 presett=0 psdrop=0 acc=1 rej=0 rel=0 mod=0 delay1=0 delay10=0 blocked=no"
+        for link in links[:alone]
+    ]
+    more = count - alone
+    summed = f"del={more} presett=0 psdrop=0 acc={more} rej=0 rel=0 mod=0 delay1=0 delay10=0 blocked=no"
+    assert told.lines[alone:] == ([f"[C7] Link lost: {more} more links: {summed}"] if more else [])
+    assert set(told.kinds) == {"link.lost"}
+    if more:
+        detail = told.events[-1].detail
+        assert (detail["connection"], detail["links"], detail["acc"]) == (7, more, more)
+        assert not {"link", "link_id"} & detail.keys()
+    assert told.records.detached == [link.id for link in links], "records are not summed"
+
+
+def test_links_that_end_after_their_connection_have_a_second_sum(told: Told) -> None:
+    links = consumers(told, LINES + 30)
+    conn = links[0].connection
+    told.log.connection_opened(conn)
+    conn.over = True
+    links[LINES].zero_credit_since = 1.0
+    told.core.now = 2.0 + BLOCKED_S
+    for link in links[: LINES + 10]:
+        told.log.link_detached(link)
+    told.lines.clear()
+    told.log.connection_closed(conn, None)
+    assert [line.partition(": del")[0] for line in told.lines] == [
+        "[C7] Link lost: 10 more links", "[C7] Connection Closed"
+    ]  # fmt: skip
+    assert told.lines[0].endswith("blocked=yes")
+    for link in links[LINES + 10 :]:
+        told.log.link_detached(link)
+    assert told.lines[2].startswith("[C7] Link lost: 20 more links: del=20 ")
+    assert told.lines[2].endswith("blocked=no")
+    assert len(told.lines) == 3
+
+
+def test_links_that_are_detached_have_a_line_each_however_many(told: Told) -> None:
+    links = consumers(told, 2 * LINES)
+    told.lines.clear()
+    for link in links:
+        told.log.link_detached(link)
+        told.log.link_detached(link)  # as of a link that is not attached: no line
+    assert len(told.lines) == len(links)
+    assert all("Link detached: del=1 " in line for line in told.lines)
 
 
 def test_compat_40_a_link_on_which_nothing_goes_on(told: Told) -> None:
