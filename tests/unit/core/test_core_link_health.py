@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer, core_hub, core_of
-from waymesh_router.core.link_health import EVERY_S, Delays, LinkHealth, deliveries_of, seconds_without_credit
-from waymesh_router.core.model import RouterLink
+from waymesh_router.core.link_health import (
+    BUDGET,
+    EVERY_S,
+    PAUSE_S,
+    Delays,
+    LinkHealth,
+    deliveries_of,
+    seconds_without_credit,
+)
+from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 
 class Scene:
@@ -158,3 +168,44 @@ def test_what_is_gone_is_forgotten() -> None:
     scene.rounds(2)
     assert scene.counts(scene.health.of(link)) == (0, 0, 0)
     assert scene.health.clients == 0
+
+
+MANY = 20 * BUDGET
+
+
+def _slices(health: LinkHealth, now: float, most: int) -> int:
+    """Slices of a round until it is complete, or `most`."""
+    for count in range(1, most):
+        due = health.tick(now)
+        if due != now + PAUSE_S:
+            return count
+        now = due
+    return most
+
+
+def _alive(kind: type) -> int:
+    return sum(isinstance(thing, kind) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_round_keeps_nothing_of_clients_that_are_gone(gone: bool) -> None:
+    """Neither their addresses, nor their connection: those of 26,000 links that are gone took 20 MiB for seconds."""
+    scene = Scene()
+    gc.collect()
+    connections, addresses = _alive(RouterConnection), _alive(Address)
+    many: Peer | None = scene.hub.peer().open().begin()
+    assert many is not None
+    many.send(*(frames.attach_receiver(f"r{n}", n, address=f"many.{n}") for n in range(MANY)))
+    half = MANY // BUDGET + MANY // BUDGET // 2
+    assert _slices(scene.health, scene.now + EVERY_S, half) == half, "links were looked at, and some of the addresses"
+    if gone:
+        many.kill()
+        while not many.conn.end_links(BUDGET):
+            pass
+        scene.hub.ends.clear()
+        many = None
+        gc.collect()
+        assert _alive(Address) <= addresses + 1
+        assert _alive(RouterConnection) <= connections
+    left = _slices(scene.health, scene.now + 2 * EVERY_S, MANY)
+    assert left in (range(1, 4) if gone else range(8, 13))
