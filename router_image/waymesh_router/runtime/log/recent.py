@@ -10,7 +10,8 @@ from io import BytesIO
 from operator import attrgetter
 
 PACKED_LINES = 64
-"""Lines in one object. Objects of more than 512 bytes are not in the blocks of Python's small objects."""
+"""Lines in one object of bytes. Objects of more than 512 bytes are not in the blocks of Python's small objects; of a
+bytearray, only its content would not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class RecentLines:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._packed: deque[bytearray] = deque()
+        self._packed: deque[bytes] = deque()
         self._last = bytearray()  # the lines since the last of `_packed`, one after the other
         self._count = 0  # of these
 
@@ -48,15 +49,17 @@ class RecentLines:
         self._count += 1
         if self._count < PACKED_LINES:
             return
-        self._packed.append(self._last)
-        self._last, self._count = bytearray(), 0
+        self._packed.append(bytes(self._last))
+        self._last.clear()
+        self._count = 0
         while (len(self._packed) - 1) * PACKED_LINES >= self._most:
             self._packed.popleft()
 
     def keep(self, most: int) -> None:
         """Set the maximum."""
         lines = self.lines(most)
-        self._most, self._last, self._count = most, bytearray(), 0
+        self._most, self._count = most, 0
+        self._last.clear()
         self._packed.clear()
         for line in lines:
             self.append(line)
@@ -72,7 +75,7 @@ class RecentLines:
         return found[max(0, len(found) - most) :]
 
 
-def _unpacked(packed: bytearray, count: int) -> Iterator[LogLine]:
+def _unpacked(packed: bytes | bytearray, count: int) -> Iterator[LogLine]:
     file = BytesIO(packed)
     for _ in range(count):
         yield LogLine(*marshal.load(file))
