@@ -28,6 +28,8 @@ from tests.kit.ports import free_port
 TIMES: Final = 10
 REST_S: Final = 3.0
 """After a flood: the router ends its connections, and gives memory back at most once a second."""
+GONE_S: Final = 60.0
+"""By then, all links of clients that are gone have ended."""
 LESS_BYTES: Final = 1 << 18
 STEP_S: Final = 0.2
 SERVED_S: Final = 20.0
@@ -80,26 +82,38 @@ class Memory:
         self._file = folder / "memory"
         self._status = Path(f"/proc/{router.pid}/status")
 
-    def now(self) -> tuple[int, int]:
-        """Bytes of the process, and those in use."""
+    def now(self) -> tuple[int, int, int]:
+        """Bytes of the process, those in use, and the number of links."""
         until = time.monotonic() + REST_S
         while not self._file.exists():
             if time.monotonic() > until:
                 raise BenchError("the router does not tell its memory")
             time.sleep(STEP_S)
-        resident, used = self._file.read_text(encoding="ascii").split()
-        return int(resident), int(used)
+        resident, used, links = self._file.read_text(encoding="ascii").split()
+        return int(resident), int(used), int(links)
+
+    def without_links(self) -> tuple[int, int, int]:
+        """As `now`, when all links of clients that are gone have ended."""
+        until = time.monotonic() + GONE_S
+        while True:
+            now = self.now()
+            if not now[2]:
+                return now
+            if time.monotonic() > until:
+                raise BenchError(f"{now[2]} links of clients that are gone have not ended in {GONE_S:.0f} s")
+            time.sleep(STEP_S)
 
     def rested(self) -> tuple[int, int]:
-        """The least of both after a flood, when the router has rested for a while: neither becomes less."""
-        least, until = self.now(), time.monotonic() + REST_S
+        """The least of both after a flood, when no link is left and the router has rested: neither becomes less."""
+        *least, _ = self.without_links()
+        until = time.monotonic() + REST_S
         while time.monotonic() < until:
             time.sleep(STEP_S)
-            resident, used = self.now()
+            resident, used, _ = self.now()
             if min(resident - least[0], used - least[1]) <= -LESS_BYTES:
                 until = time.monotonic() + REST_S
-            least = min(least[0], resident), min(least[1], used)
-        return least
+            least = [min(least[0], resident), min(least[1], used)]
+        return least[0], least[1]
 
     def most(self) -> int:
         """The largest resident memory since the start of the process (VmHWM)."""

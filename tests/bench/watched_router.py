@@ -2,7 +2,8 @@
 
     python -m tests.bench.watched_router FILE -c CONFIGURATION
 
-Several times a second it replaces FILE by two numbers: bytes of the process, and those of them that are in use.
+Several times a second it replaces FILE by three numbers: bytes of the process, those of them that are in use, and the
+number of links.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def watched() -> None:
     def told(self: Any, now: float) -> None:
         tick(self, now)
         resident = self._host.memory_usage()
-        part.write_bytes(b"%d %d" % (resident, resident - self._host.free_memory()))
+        part.write_bytes(b"%d %d %d" % (resident, resident - self._host.free_memory(), len(self._core.links)))
         os.replace(part, file)
 
     Admission.tick = told  # type: ignore[method-assign]
