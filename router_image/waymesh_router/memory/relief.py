@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_router.core.links.mesh_links import INTER_ROUTER
+from waymesh_router.core.model import Address, Branch, RouterLink
 from waymesh_router.core.portions import COPIED, COST_A_TURN
 from waymesh_router.core.settlement.interruptions import drop_found, search_waiting
 from waymesh_router.events.event import Event, Log
@@ -19,7 +20,7 @@ from waymesh_schema.events import LogEvent
 
 if TYPE_CHECKING:
     from waymesh_router.core.core import Core
-    from waymesh_router.core.model import RouterConnection
+    from waymesh_router.core.model import Queued, RouterConnection
 
 AGAIN_S = 0.01
 """Minimum time between two searches for the client whose messages take the most memory."""
@@ -28,7 +29,9 @@ GONE_PART = 10
 SEARCHED_A_STEP = 10_000
 """Links or addresses that a step searches: half a millisecond."""
 DROPS_A_STEP = 500
-"""Messages that a step drops: about a millisecond."""
+"""Messages that a step drops, in about a millisecond, or measures."""
+SECTION = 1_024
+"""Numbers of arrival that are searched at once."""
 STEP_COST = COST_A_TURN // 2
 """More than other walks do in a turn, because memory grows meanwhile."""
 _ALL = (1 << 63) - 1
@@ -40,47 +43,36 @@ def _kept(conn: RouterConnection) -> int:
     return conn.kept
 
 
-class Dropping:
-    """A walk over all links and addresses that drops the waiting messages of a client; None: of all senders that are
-    gone, the oldest up to `until`. Until it ends, no further frame of the client is handled.
+class Search:
+    """A walk over all links and addresses, and what waits at them.
 
-    `then` is called at the end, with the number of dropped bytes.
+    What arrives meanwhile at those that it has passed is left out.
     """
 
-    def __init__(self, core: Core, conn: RouterConnection | None, until: int, then: Callable[[int], object]) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._conn = conn
-        self._until = until
-        self._then = then
         self._links = list(core.links.values())
         self._addresses: list[Any] | None = None  # not yet copied: each copy takes time for all of them
-        self._found: list[Any] = []  # see `search_waiting`
-        self._dropped = 0
-        if conn is not None:
-            conn.waits += 1
+        self._found: list[Any] = []
 
     def __str__(self) -> str:
         return "waiting messages"
 
     def step(self) -> int:
-        """Drop some of the messages that were found, or search some links and addresses. What arrives meanwhile at
-        those that were searched stays."""
-        before = self._core.budget.kept
+        """Look at some of what was found, or find what waits at some links and addresses."""
         cost = STEP_COST
         try:
-            cost = 1 + int(STEP_COST * self._search_or_drop())
+            cost = 1 + int(STEP_COST * self._work())
         finally:
-            self._dropped += before - self._core.budget.kept
             left = bool(self._found or self._links or self._addresses is None or self._addresses)
             if not left:
                 self._end()
         return cost if left else 0
 
-    def _search_or_drop(self) -> float:
+    def _work(self) -> float:
         """Do a step; returns which part it is of the largest one."""
-        parts = self._core.interruptions
         if self._found:
-            drop_found(parts, self._conn, self._found, self._until, DROPS_A_STEP)
+            self._look_at_found()
             return 1.0 if self._found else 0.0
         if not self._links and self._addresses is None:
             self._addresses = list(self._core.addresses.values())
@@ -88,14 +80,108 @@ class Dropping:
         left = self._links or self._addresses or []
         some = left[-SEARCHED_A_STEP:]
         del left[-SEARCHED_A_STEP:]
-        links, addresses = ([], some) if self._addresses is not None else (some, [])
-        self._found = search_waiting(parts, self._conn, links, addresses, self._until)
+        self._find(*(([], some) if self._addresses is not None else (some, [])))
         return len(some) / SEARCHED_A_STEP
+
+    def _find(self, links: list[Any], addresses: list[Any]) -> None:
+        """Add what waits at some links and addresses to `_found`."""
+        raise NotImplementedError
+
+    def _look_at_found(self) -> None:
+        """Take DROPS_A_STEP messages, or fewer, from the end of `_found`."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """Nothing is left."""
+        raise NotImplementedError
+
+
+class Dropping(Search):
+    """Drops the waiting messages of a client; None: of all senders that are gone, the oldest up to `until`. Until it
+    ends, no further frame of the client is handled.
+
+    `then` is called at the end, with the number of dropped bytes.
+    """
+
+    def __init__(self, core: Core, conn: RouterConnection | None, until: int, then: Callable[[int], object]) -> None:
+        super().__init__(core)
+        self._conn = conn
+        self._until = until
+        self._then = then
+        self._dropped = 0
+        if conn is not None:
+            conn.waits += 1
+
+    def _work(self) -> float:
+        before = self._core.budget.kept
+        try:
+            return super()._work()
+        finally:
+            self._dropped += before - self._core.budget.kept
+
+    def _find(self, links: list[Any], addresses: list[Any]) -> None:
+        self._found = search_waiting(self._core.interruptions, self._conn, links, addresses, self._until)
+
+    def _look_at_found(self) -> None:
+        drop_found(self._core.interruptions, self._conn, self._found, self._until, DROPS_A_STEP)
 
     def _end(self) -> None:
         if self._conn is not None:
             self._conn.waits -= 1
         self._then(self._dropped)
+
+
+class Measuring(Search):
+    """Measures the waiting messages whose senders are gone.
+
+    `then` is called at the end, with the last number of arrival to drop, so that they take at most `allowed` bytes; 0
+    if they take no more.
+    """
+
+    def __init__(self, core: Core, allowed: int, then: Callable[[int], object]) -> None:
+        super().__init__(core)
+        self._allowed = allowed
+        self._then = then
+        self._gone: dict[int, dict[int, int]] = {}  # bytes by number of arrival, in sections of these numbers
+
+    def _find(self, links: list[Any], addresses: list[Any]) -> None:
+        self._found += [link for link in links if link.is_sender and link.partner is None and link.queue]
+        self._found += [address for address in addresses if address.pending]
+
+    def _look_at_found(self) -> None:
+        count = DROPS_A_STEP
+        while count > 0 and self._found:
+            one = self._found.pop()
+            count -= 1
+            if isinstance(one, Address | RouterLink):  # what waits there is copied at once, and looked at in portions
+                waiting = (one.pending if isinstance(one, Address) else one.queue) or ()
+                count -= len(waiting) // COPIED
+                self._found += waiting
+                continue
+            queued: Queued = one.queued if isinstance(one, Branch) else one
+            if queued.came_from(None, _ALL):
+                self._gone.setdefault(queued.arrival // SECTION, {})[queued.arrival] = queued.kept
+
+    def _end(self) -> None:
+        self._then(self._until())
+
+    def _until(self) -> int:
+        """Which are to be dropped: only the last section is searched."""
+        sizes = {section: sum(found.values()) for section, found in self._gone.items()}
+        beyond = sum(sizes.values()) - self._allowed
+        until = 0
+        for section in sorted(sizes):
+            found = self._gone[section]
+            if beyond >= sizes[section]:
+                beyond -= sizes[section]
+                until = max(found)
+                continue
+            for arrival in sorted(found):
+                if beyond <= 0:
+                    return until
+                beyond -= found[arrival]
+                until = arrival
+        return until
 
 
 class MemoryRelief:
@@ -111,6 +197,7 @@ class MemoryRelief:
         self._log = log
         self._next = 0.0
         self._dropping = False  # in a walk
+        self._measuring: Measuring | None = None  # the walk, if it is under way
 
     def end_excess(self, now: float) -> None:
         """Free memory if the waiting messages exceed the budgets by far. Must be called in each turn of the event loop
@@ -121,6 +208,9 @@ class MemoryRelief:
         budget = self._core.budget
         budget.excess = False
         if budget.kept - sum(conn.kept for conn in self._connections() if conn.role in _ROUTERS) > budget.most:
+            if self._measuring is not None:  # this cannot wait for it, and drops more
+                self._core.context.portions.remove(self._measuring)
+                self._measuring = None
             self._drop_of_gone(_ALL, self._end_worst)
 
     def _end_worst(self) -> None:
@@ -138,13 +228,22 @@ class MemoryRelief:
         A client is only disconnected if the messages of all clients together exceed the budget of the router or, while
         memory is full, its own messages exceed its budget.
         """
-        if self._dropping:
+        if self._dropping or self._measuring is not None:
             return
-        until = self._oldest_beyond(limit // GONE_PART)
-        if until:
-            self._drop_of_gone(until, lambda: self._end_too_large(full))
-        else:
+        allowed = limit // GONE_PART
+        if self._core.budget.kept <= allowed:  # of all senders: a search of all links takes long
             self._end_too_large(full)
+            return
+
+        def measured(until: int) -> None:
+            self._measuring = None
+            if until:
+                self._drop_of_gone(until, lambda: self._end_too_large(full))
+            else:
+                self._end_too_large(full)
+
+        self._measuring = Measuring(self._core, allowed, measured)
+        self._core.context.portions.begin(self._measuring)
 
     def _end_too_large(self, full: bool) -> None:
         budget = self._core.budget
@@ -161,26 +260,6 @@ class MemoryRelief:
     def _clients(self) -> list[RouterConnection]:
         """Connected clients. The messages of disconnected ones are no reason to disconnect another client."""
         return [conn for conn in self._connections() if conn.role not in _ROUTERS and not conn.over and not conn.done]
-
-    def _oldest_beyond(self, allowed: int) -> int:
-        """The last number of arrival to drop, so that messages whose senders are gone take at most `allowed` bytes;
-        0 if they take no more."""
-        core = self._core
-        if core.budget.kept <= allowed:  # of all senders: a search of all links takes long
-            return 0
-        waiting = [queued for address in core.addresses.values() for queued in address.pending or ()]
-        for link in core.links.values():
-            if link.is_sender and link.partner is None:
-                waiting += [branch.queued for branch in link.queue or ()]
-        gone = {queued.arrival: queued.kept for queued in waiting if queued.came_from(None, _ALL)}
-        beyond = sum(gone.values()) - allowed
-        until = 0
-        for arrival in sorted(gone):
-            if beyond <= 0:
-                break
-            beyond -= gone[arrival]
-            until = arrival
-        return until
 
     def _drop_of_gone(self, until: int, then: Callable[[], object]) -> None:
         """Drop the waiting messages of all senders that are gone, the oldest up to `until`."""

@@ -258,8 +258,12 @@ def test_while_memory_is_short_few_messages_of_senders_that_are_gone_stay() -> N
     assert bodies(consumer, 20) == 3
 
 
-def test_while_memory_is_short_the_oldest_messages_beyond_a_tenth_of_it_are_dropped() -> None:
+@pytest.mark.parametrize("section", [1, 2, 3, 1_024])
+def test_while_memory_is_short_the_oldest_messages_beyond_a_tenth_of_it_are_dropped(
+    monkeypatch: pytest.MonkeyPatch, section: int
+) -> None:
     """Whatever their address, and copies for several consumers."""
+    monkeypatch.setattr(relief, "SECTION", section)
     scene = Scene()
     scene.multicast("many")
     readers = [scene.consumer(address) for address in ("q", "many", "many", "r")]
@@ -270,6 +274,52 @@ def test_while_memory_is_short_the_oldest_messages_beyond_a_tenth_of_it_are_drop
     assert [bodies(reader, 20) for reader in readers] == [1, 1, 1, 2]
     assert not there.end.conn.done
     assert f"{2 * SIZE + COPIES} bytes" in scene.log[0]
+
+
+def test_messages_of_senders_that_are_gone_are_measured_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand, of which none is dropped: they take exactly a tenth."""
+    monkeypatch.setattr(relief, "DROPS_A_STEP", 10)
+    scene = Scene()
+    readers = [scene.consumer(address) for address in ("q", "r", "q", "r")]
+    for address in ("q", "r", "q", "r"):
+        scene.producer(250, address, settled=True).kill()
+    there = scene.producer(1)
+    portions = scene.core.context.portions
+    most, turns = steps(partial(scene.relief.when_short, False, 10 * 1_000 * SIZE)), 0
+    scene.relief.when_short(False, 10 * SIZE)  # of the next tick: it has no effect meanwhile
+    while portions:
+        most, turns = max(most, steps(portions.run)), turns + 1
+    assert most < 500, "each message takes several"
+    assert 40 < turns < 70
+    assert (scene.core.budget.kept, scene.log) == (1_001 * SIZE, [])
+    scene.relief.when_short(False, 10 * 999 * SIZE)
+    while portions:
+        portions.run()
+    assert scene.core.budget.kept == 1_000 * SIZE
+    assert not there.end.conn.done
+    assert not any(peer.end.conn.done for peer in readers)
+
+
+def test_an_excess_does_not_wait_until_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relief, "DROPS_A_STEP", 10)
+    scene = Scene()
+    scene.consumer()
+    scene.producer(200, settled=True).kill()
+    there = scene.producer(2)
+    scene.relief.when_short(False, 10 * 200 * SIZE)
+    portions = scene.core.context.portions
+    assert portions, "under way"
+    scene.core.budget.most = 100 * SIZE
+    scene.relief.end_excess(100.0)
+    scene.relief.when_short(False, 10 * 200 * SIZE)
+    while portions:
+        portions.run()
+    assert scene.core.budget.kept == 2 * SIZE
+    assert not there.end.conn.done
+    scene.relief.when_short(True, SIZE)  # it measures again
+    while portions:
+        portions.run()
+    assert scene.core.budget.kept == 2 * SIZE
 
 
 def test_nothing_is_searched_while_few_bytes_wait() -> None:
