@@ -16,6 +16,7 @@ from waymesh_router.clients.admission import Admission
 from waymesh_router.clients.drain import DRAINING, NONE, Drain
 from waymesh_router.clients.login_expiry import LoginExpiry
 from waymesh_router.clients.logins import Logins
+from waymesh_router.clients.policy_check import PolicyCheck
 from waymesh_router.clients.readiness import Readiness
 from waymesh_router.clients.share import ClientShare
 from waymesh_router.connections.connector_state import ConnectorState, status_of
@@ -23,7 +24,6 @@ from waymesh_router.connections.transports import new_connection, settings_of
 from waymesh_router.core import attaching
 from waymesh_router.core.addresses.keys import OWN_MANAGEMENT_KEYS, names_management
 from waymesh_router.core.addresses.reserved import ReservedAddresses
-from waymesh_router.core.attaching import Rng
 from waymesh_router.core.core import Core
 from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_kinds import TREATMENTS
@@ -66,11 +66,11 @@ class Router:
     """
 
     def __init__(
-        self, config: Sequence[ConfigEntry], host: Host, now: float, rng: Rng, version: str = "", boot: int = 0
-    ) -> None:
-        self.host, self.config = host, config
-        self.recent_log, self.certificates = host.recent_log, host.certificates
-        self.rng, self.version, self.host_names = rng, version, KnownNames()
+        self, config: Sequence[ConfigEntry], host: Host, now: float, rng: attaching.Rng, version: str = "",
+        boot: int = 0,
+    ) -> None:  # fmt: skip
+        self.host, self.config, self.rng, self.version = host, config, rng, version
+        self.recent_log, self.certificates, self.host_names = host.recent_log, host.certificates, KnownNames()
         self.attrs: dict[str, Any] = dict(next(e.attributes for e in config if e.type.name == "router"))
         self.mode: str = self.attrs["mode"]
         router_id = self.attrs["id"] = self.attrs.get("id") or random_id(self.mode, rng)
@@ -87,12 +87,13 @@ class Router:
         self._ending_connectors: set[str] = set()
         self.routing: RoutingEngine | None = None
         self.mesh: Mesh | None = None
-        self.next_tick = now
+        self.policy, self.next_tick = no_policy(), now
         if self.mode == "interior":
             self.routing = RoutingEngine(routing_settings(self.attrs, boot), now)
             self.mesh = Mesh(self.core, self.routing, host)
             self.core.context.control_plane = self.mesh
         self.reserved = ReservedAddresses(self.core.router_id, False) if self.mesh is None else self.mesh.reserved
+        self.check_policy = PolicyCheck(self.policy, router_id)
         self.agent, look_ups = build_agent(self), LookUps(self.host_names, host.look_up)
         log, send = partial(host.log, "AGENT"), self.core.own_messages.send
         rights = Rights(router_id, partial(self.core.refusals.report, "management"), log)
@@ -100,7 +101,6 @@ class Router:
         self.drain = Drain(self.core, self.mesh or self.core.uplink)
         self.client_share = ClientShare(self.core, host.log)
         self.core.connection_table.on_opened = self._on_open
-        self.policy = no_policy()
         self._access = ClientAccess(self.policy, self.core, self.listeners, partial(host.log, "POLICY"))
         self._login_expiry = LoginExpiry(host, self.listeners)
         self.admission = Admission(self.core, host, self.listeners, self.policy)

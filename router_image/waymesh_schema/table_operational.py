@@ -30,7 +30,7 @@ AMQP_MANAGEMENT = operational(
 MANAGEMENT = operational(
     "management",
     "The management node with the operations that routers add.",
-    operations=(*AMQP_MANAGEMENT.operations[:-1], "GET-SCHEMA", "GET-JSON-SCHEMA", "GET-LOG"),
+    operations=(*AMQP_MANAGEMENT.operations[:-1], "GET-SCHEMA", "GET-JSON-SCHEMA", "GET-LOG", "CHECK-POLICY"),
     extends=("org.amqp.management",),
     singleton=True,
 )

@@ -164,11 +164,29 @@ def test_a_vhost_that_other_names_lead_to_is_not_shown(rooms: Rooms) -> None:
         assert rows(reader, "vhost") == []
 
 
+def test_a_tenant_checks_the_policy_of_its_own_vhost(rooms: Rooms) -> None:
+    reader, operation = rooms.reader("a"), {"operation": "CHECK-POLICY", **NODE}
+    asked = {"user": "alice", "host": "10.1.2.3", "address": "x", "direction": "out"}
+    status, body = reader.ask("$management", operation, asked)
+    assert (status, body["allowed"]) == (200, True)
+    assert "group planted-a-group: lists user 'alice'" in body["reasons"]
+    status, body = reader.ask("$management", operation, {**asked, "user": "bob", "hostname": "a.example"})
+    assert (status, body["allowed"]) == (200, False)
+    for other in ({"hostname": "b.example"}, {"policyVhost": "admin"}):
+        assert reader.ask("$management", operation, {**asked, **other})[0] == 404
+        assert "planted-b" not in reader.text
+    with rooms.admin() as admin:
+        admin.update({"aliases": "c.example"}, "vhost", name="vhost/a.example")
+    assert reader.ask("$management", operation, asked)[0] == 404
+
+
 def test_tenants_change_nothing_and_read_no_log(rooms: Rooms) -> None:
     reader = rooms.reader("a")
+    asked = {"host": "10.1.2.3", "address": "x", "direction": "in"}
     allowed = {
-        name for name in READ_OPERATIONS if reader.ask("$management", {"operation": name, **NODE})[0] == 200
-    }
+        name for name in READ_OPERATIONS
+        if reader.ask("$management", {"operation": name, **NODE}, asked if name == "CHECK-POLICY" else None)[0] == 200
+    }  # fmt: skip
     assert allowed == READ_OPERATIONS - {"GET-LOG"}
     status, nodes = reader.ask("$management", {"operation": "GET-MGMT-NODES", **NODE})
     assert (status, nodes) == (200, [])

@@ -124,6 +124,24 @@ def test_the_document_describes_what_is_there(mesh: Mesh) -> None:
     assert set(document["paths"]["/api/v1/connection/{name}"]) == {"parameters", "get", "patch"}
 
 
+def test_the_policy_is_checked(mesh: Mesh) -> None:
+    door = Door(mesh, management="read")
+    with ManagementClient(mesh["B"].url) as client:
+        group = {"users": "ann", "remoteHosts": "*", "sources": "news*"}
+        client.create("vhost", {"hostname": "v", "groups": {"staff": group}})
+        client.update({"enableVhostPolicy": True}, "policy")
+    about = "check-policy?router=B&user=ann&host=10.1.2.3&hostname=v&direction=in&address="
+    status, found, _ = door.ask("GET", about + "news.1")
+    assert (status, found["allowed"], found["reasons"][-1]) == (200, True, "sources allow 'news.1': 'news*'")
+    status, found, _ = door.ask("GET", about + "orders")
+    assert (status, found["allowed"]) == (200, False)
+    assert found["reasons"][-1] == "link denied: sources have no rule for 'orders': news*"
+    for path in ("check-policy", "check-policy?user=ann", about.replace("10.1.2.3", "x"), about + "x&more=1"):
+        assert door.status("GET", path) == 400, path
+    assert door.status("POST", "check-policy", {}) == 405
+    assert "/api/v1/check-policy" in door.ask("GET", "openapi.json")[1]["paths"]
+
+
 @pytest.mark.parametrize("right", ["none", "read", "write"])
 def test_the_right_of_the_listener_holds(mesh: Mesh, right: str) -> None:
     door = Door(mesh, management=right)

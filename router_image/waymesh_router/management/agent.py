@@ -29,11 +29,13 @@ from waymesh_router.management.errors import (
     not_implemented,
     unknown,
 )
+from waymesh_router.management.long_queries import LongQuery
 from waymesh_router.management.look_ups import LookUpNeeded
 from waymesh_router.management.query import Query, shown, without_secrets
 from waymesh_router.management.reader_view import adapters_for_client, adapters_for_reader, log_for_reader
 from waymesh_router.management.replies import failed, reply_to
 from waymesh_router.management.request import MANAGEMENT_TYPE, Request, read_request
+from waymesh_router.management.view import CheckPolicy
 from waymesh_schema.dump import schema_dump
 from waymesh_schema.entities import EntityType, entity_type
 from waymesh_schema.errors import SchemaError
@@ -63,6 +65,10 @@ def _empty_log(_limit: int | None) -> Sequence[Sequence[Any]]:
     return ()
 
 
+def _no_policy(_asked: Mapping[str, Any], _tenant: str | None) -> Mapping[str, Any]:
+    raise not_implemented("CHECK-POLICY: this agent has no policy")
+
+
 class Agent:
     """Answers management requests. `adapters` maps short type names to adapters; more may be added to the map later."""
 
@@ -74,12 +80,13 @@ class Agent:
         recent_log: RecentLog = _empty_log,
         changed: Changed = _report_nothing,
         for_tenant: ForTenant | None = None,
+        check_policy: CheckPolicy = _no_policy,
     ) -> None:
         self.adapters = adapters
-        self._for_tenant = for_tenant
-        self._log = log
+        self._for_tenant, self._log = for_tenant, log
         self._changed = changed
         self._recent_log = recent_log
+        self._check_policy = check_policy
         self._node_operations: Mapping[str, Callable[[Request, float], Any]] = {
             "READ": lambda _request, _now: dict(_NODE),
             "QUERY": self._query,
@@ -94,6 +101,7 @@ class Agent:
             "GET-MGMT-NODES": self._nodes,
             "DISCOVER-MGMT-NODES": self._nodes,  # the name used in the Dispatch book
             "GET-LOG": self._recent,
+            "CHECK-POLICY": lambda request, _now: check_policy(request.body, None),
         }
         self._entity_operations: Mapping[str, Callable[[Request, float], tuple[int, Any]]] = {
             "READ": self._read,
@@ -127,7 +135,8 @@ class Agent:
 
     def for_tenant(self, tenant: str) -> Agent:
         """An agent restricted to the entities of a tenant."""
-        return Agent({} if self._for_tenant is None else self._for_tenant(tenant), log=self._log)
+        adapters = {} if self._for_tenant is None else self._for_tenant(tenant)
+        return Agent(adapters, log=self._log, check_policy=lambda asked, _: self._check_policy(asked, tenant))
 
     def for_client(self, connection: str) -> Agent:
         """An agent for a client with this connection ("" at another router)."""
@@ -138,7 +147,8 @@ class Agent:
         return self._with(adapters_for_reader(self.adapters, connection), log_for_reader(self._recent_log))
 
     def _with(self, adapters: Mapping[str, EntityAdapter], recent_log: RecentLog | None = None) -> Agent:
-        return Agent(adapters, log=self._log, recent_log=recent_log or self._recent_log, changed=self._changed)
+        more: Any = {"recent_log": recent_log or self._recent_log, "check_policy": self._check_policy}
+        return Agent(adapters, log=self._log, changed=self._changed, **more)
 
     def continue_query(self, request: Message, query: Query) -> Message | None:
         """Read a slice of a long query; returns the reply, or None if there is more to read."""
@@ -377,19 +387,6 @@ class Agent:
         if status == INTERNAL_ERROR:  # the service logs other errors, with the client
             self._log("error", f"request failed: {status} {text}")
         return failed(request, status, text)
-
-
-class LongQuery:
-    """A query that has more rows than one slice."""
-
-    def __init__(self, agent: Agent, request: Message, query: Query) -> None:
-        self._agent = agent
-        self._request = request
-        self._query = query
-
-    def step(self) -> Message | None:
-        """Read one more slice; returns the reply, or None if there is more to read."""
-        return self._agent.continue_query(self._request, self._query)
 
 
 def _no_entities(kind: EntityType) -> ManagementError:

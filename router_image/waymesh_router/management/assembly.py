@@ -29,5 +29,6 @@ def build_agent(view: RouterView) -> Agent:
         log=lambda level, text: log("AGENT", level, text),
         changed=change_report(view.core),
         recent_log=lambda limit: view.recent_log(sys.maxsize if limit is None else limit),
+        check_policy=view.check_policy,
         for_tenant=lambda tenant: tenant_adapters(view, by_name, tenant),
     )

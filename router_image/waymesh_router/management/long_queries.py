@@ -6,14 +6,28 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from waymesh_amqp.message import Message
-from waymesh_router.management.agent import LongQuery
 from waymesh_router.management.errors import unavailable
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterConnection
+    from waymesh_router.management.agent import Agent
+    from waymesh_router.management.query import Query
 
 MOST = 16
 """Maximum number of long queries of one connection: each holds references to all entities that it reads."""
+
+
+class LongQuery:
+    """A query that has more rows than one slice."""
+
+    def __init__(self, agent: Agent, request: Message, query: Query) -> None:
+        self._agent = agent
+        self._request = request
+        self._query = query
+
+    def step(self) -> Message | None:
+        """Read one more slice; returns the reply, or None if there is more to read."""
+        return self._agent.continue_query(self._request, self._query)
 
 
 class LongQueries:

@@ -31,6 +31,7 @@ READ_OPERATIONS = frozenset(
         "GET-MGMT-NODES",
         "DISCOVER-MGMT-NODES",
         "GET-LOG",
+        "CHECK-POLICY",
     )
 )
 """Operations that change nothing. All others need the write right."""

@@ -16,6 +16,7 @@ from waymesh_router.core.model import Address, RouterConnection, RouterLink
 from waymesh_router.management.adapters import Attributes, EntityAdapter, TableEntities
 from waymesh_router.management.tables import Column, Links, address_columns, connection_columns, link_columns, owner
 from waymesh_router.management.view import RouterView
+from waymesh_router.policy.settings import Policy
 from waymesh_schema.entities import entity_type
 
 
@@ -105,11 +106,13 @@ class _Own:
 
     def vhosts(self) -> list[str]:
         """The vhost with the tenant's name; empty if other tenants use it too, as an alias or as the default vhost."""
-        policy = self.view.policy.policy
-        vhost = policy.vhosts.get(self.tenant)
-        if vhost is None or vhost.hostname != self.tenant or vhost.aliases or policy.default_vhost == self.tenant:
-            return []
-        return [self.tenant]
+        return [self.tenant] if has_vhost(self.view.policy.policy, self.tenant) else []
+
+
+def has_vhost(policy: Policy, tenant: str) -> bool:
+    """Whether the vhost with the name of a tenant is of this tenant alone, see `_Own.vhosts`."""
+    vhost = policy.vhosts.get(tenant)
+    return not (vhost is None or vhost.hostname != tenant or vhost.aliases or policy.default_vhost == tenant)
 
 
 def _chosen(columns: Mapping[str, Column], names: Iterable[str]) -> dict[str, Column]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from waymesh_router.core.addresses.reserved import ReservedAddresses
@@ -21,6 +21,9 @@ from waymesh_router.management.look_ups import KnownNames
 from waymesh_router.peers.certificate import Validity
 from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.routing.engine import RoutingEngine
+
+CheckPolicy = Callable[[Mapping[str, Any], "str | None"], Mapping[str, Any]]
+"""Returns the body of the reply to CHECK-POLICY, from that of the request, and the tenant (None: no tenant asks)."""
 
 
 class CoreView(Protocol):
@@ -136,6 +139,10 @@ class RouterView(Protocol):
     """The access policy in force, and what it counted."""
     host_names: KnownNames
     """The addresses of host names that a request needs."""
+
+    @property
+    def check_policy(self) -> CheckPolicy:
+        """Answers CHECK-POLICY."""
 
     @property
     def collector(self) -> RecordsView | None:

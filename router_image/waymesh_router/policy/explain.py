@@ -27,8 +27,9 @@ class Explanation:
     reasons: tuple[str, ...]
 
 
-def explain(policy: Policy, request: Request, link: LinkRequest) -> Explanation:
-    """Whether the client may connect, if no other connection is open, and attach the link, if it has no other one."""
+def explain(policy: Policy, request: Request, link: LinkRequest, limits: bool = True) -> Explanation:
+    """Whether the client may connect, if no other connection is open, and attach the link, if it has no other one.
+    `limits`: with the rates of new connections among the reasons."""
     verdict = decide_connection(policy, request, OpenConnections(), 0.0)
     vhost = vhost_of(policy, request.hostname) if policy.enabled else None
     reasons = [] if vhost is None else [f"vhost {vhost.hostname}: {_why_vhost(policy, vhost, request.hostname)}"]
@@ -49,7 +50,7 @@ def explain(policy: Policy, request: Request, link: LinkRequest) -> Explanation:
         reasons.append(f"remoteHosts allow {request.host}")
     if not is_dry_run(policy, vhost):  # a dry run does not change the right
         reasons.append(_why_management(group))
-    reasons += _limits(vhost, group, request.user)
+    reasons += _limits(vhost, group, request.user) if limits else []
     allowed, reason = _link(policy, group, request.user, link)
     if not allowed and is_dry_run(policy, vhost):
         return Explanation(True, (*reasons, reason.replace("link denied", "would deny link")))

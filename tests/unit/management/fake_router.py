@@ -71,6 +71,7 @@ class Bench:
         self.agent = Agent(
             self.adapters,
             log=lambda level, text: self.log.append((level, text)),
+            check_policy=lambda asked, tenant: {"asked": dict(asked), "tenant": tenant},
             recent_log=lambda limit: [["AGENT", "info", "hello", "", 0, 1]][: limit or None],
         )
         self.agent.configure("router", {"id": "A"})

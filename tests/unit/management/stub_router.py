@@ -13,6 +13,7 @@ from waymesh_amqp.performatives import Begin, Open, encode_frame
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.states import ATTACHED, OPENED
 from waymesh_amqp.types import Symbol
+from waymesh_router.clients.policy_check import PolicyCheck
 from waymesh_router.clients.share import ClientShare
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.core.containers.autolinks import AutoLinks
@@ -91,6 +92,7 @@ class StubRouter:
         self.drain_status = "none"
         self.collector: Any = None
         self.policy = Enforcement(Policy(PatternTree))
+        self.check_policy = PolicyCheck(self.policy, "A")
         self.host_names = KnownNames()
         self.listeners: dict[str, Mapping[str, Any]] = {}
         refused = {"memory": 0, "listener": 0}

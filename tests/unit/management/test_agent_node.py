@@ -99,6 +99,15 @@ def test_get_log(bench: Bench) -> None:
     assert bench.ask("GET-LOG", **NODE, limit=5)[2] == [["AGENT", "info", "hello", "", 0, 1]]
 
 
+def test_check_policy_is_told_who_asks(bench: Bench) -> None:
+    assert bench.ask("CHECK-POLICY", {"user": "ann"}, **NODE)[2] == {"asked": {"user": "ann"}, "tenant": None}
+    asked = Message(reply_to="r", application_properties={"operation": "CHECK-POLICY", **NODE}, body={"user": "ann"})
+    for agent, tenant in ((bench.agent.for_tenant("t"), "t"), (bench.agent.for_reader("1"), None)):
+        reply = agent.handle(asked, NOW)
+        assert reply is not None
+        assert reply.body == {"asked": {"user": "ann"}, "tenant": tenant}
+
+
 @pytest.mark.parametrize(
     ("status", "properties"),
     [

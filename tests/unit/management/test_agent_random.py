@@ -26,6 +26,7 @@ OPERATIONS = [
     "GET-TYPES",
     "GET-SCHEMA",
     "GET-LOG",
+    "CHECK-POLICY",
     "GET-MGMT-NODES",
     "x",
 ]

@@ -7,14 +7,12 @@ import sys
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_router.boot import names_to_look_up
-from waymesh_router.clients.link_requests import link_request
+from waymesh_router.clients.policy_check import link_of
 from waymesh_router.core.addresses.patterns import PatternTree
 from waymesh_router.management.look_ups import KnownNames
 from waymesh_router.policy.decide import Request, named_by_client
 from waymesh_router.policy.explain import explain
-from waymesh_router.policy.links import LinkRequest
 from waymesh_router.policy.settings import Policy, SettingsError
 from waymesh_router.policy.vhosts import parse_policy
 from waymesh_router.runtime.policy.host_names import numeric_addresses
@@ -36,20 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ERROR
     hostname = options.policy_vhost or named_by_client(options.hostname)
     request = Request(options.user, options.host, hostname, groups=tuple(options.token_group))
-    found = explain(policy, request, _link(options.attach, options.direction == "in"))
+    found = explain(policy, request, link_of(options.attach, options.direction == "in"))
     lines = ["allowed" if found.allowed else "denied", *found.reasons]
     if policy.enabled and not options.policy_vhost and hostname != options.hostname:
         lines.insert(1, f"host name {options.hostname!r}: counts as none, because a client sends it (--policy-vhost)")
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return ALLOWED if found.allowed else DENIED
-
-
-def _link(address: str, receives: bool) -> LinkRequest:
-    """The attach of a client. Its right to management, and the id of the router, are those of a listener."""
-    source, target = Terminus(kind="source"), Terminus(kind="target")
-    (source if receives else target).address = address
-    attach = Attach(name="", handle=0, role=receives, source=source, target=target)
-    return link_request(attach, "", management=False)
 
 
 def _policy(filenames: Sequence[str]) -> Policy:

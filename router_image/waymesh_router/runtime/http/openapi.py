@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from waymesh_router.runtime.http.caller import PREFIX
-from waymesh_router.runtime.http.rest_request import MOST_ROWS, ROWS
+from waymesh_router.runtime.http.rest_request import CHECK, CHECKED, MOST_ROWS, ROWS
 
 _TYPES: Mapping[str, Mapping[str, Any]] = {
     "integer": {"type": "integer"},
@@ -22,6 +22,13 @@ _ABOUT = {
     "attributes": "Names of attributes, separated by commas; all if absent.",
     "groupBy": "Count the entities by the values of this attribute.",
     "router": "Id of another router of the mesh.",
+    "user": "Name of the user; that of anonymous users if absent.",
+    "host": "Numeric address of the client's machine.",
+    "hostname": "Host name in the client's open.",
+    "policyVhost": "policyVhost of the listener, which replaces the host name.",
+    "tokenGroups": "Groups in the user's token, separated by commas.",
+    "address": "Of the link; empty for an anonymous sender.",
+    "direction": "in: the client receives; out: it sends.",
 }
 
 
@@ -30,6 +37,7 @@ def document(schema: Mapping[str, Any]) -> dict[str, Any]:
     kinds: Mapping[str, Any] = schema["entityTypes"]
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {"Error": _error()}
+    paths[f"{PREFIX}{CHECK}"] = {"get": _check()}
     for name, kind in sorted(kinds.items()):
         operations = kind.get("operations") or ()
         schemas[name] = _schema(kind)
@@ -39,6 +47,17 @@ def document(schema: Mapping[str, Any]) -> dict[str, Any]:
             paths[f"{PREFIX}{name}/{{name}}"] = one
     info = {"title": "Waymesh", "version": "v1", "description": "Entities of AMQP management of a router."}
     return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
+
+
+def _check() -> dict[str, Any]:
+    reasons = {"type": "array", "items": {"type": "string"}}
+    found = {"type": "object", "properties": {"allowed": {"type": "boolean"}, "reasons": reasons}}
+    given = [_text_parameter(name) | {"required": name in ("host", "address", "direction")} for name in CHECKED]
+    return {
+        "summary": "Whether policy allows a connection and a link, and which rule decides.",
+        "parameters": [*given, _text_parameter("router")],
+        "responses": _responses("200", found),
+    }
 
 
 def _schema(kind: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from waymesh_router.runtime.http.caller import PREFIX
 from waymesh_router.runtime.http.message import Fields, Request
 
 DOCUMENT = "openapi.json"
+CHECK = "check-policy"
+CHECKED = ("user", "host", "hostname", "policyVhost", "tokenGroups", "address", "direction")
+"""Parameters of CHECK: the members of the body of CHECK-POLICY."""
 ROWS, MOST_ROWS = 100, 1000
 """Entities in an answer, if `count` is not given, and at most."""
 MOST_GROUPED = 20_000
@@ -59,6 +62,11 @@ def read_call(request: Request) -> Call:
     if kind == DOCUMENT:
         _allow(request, "GET", "HEAD")
         return Call({**_NODE, "operation": "GET-SCHEMA"}, OPENAPI, router=router)
+    if kind == CHECK:
+        _allow(request, "GET", "HEAD")
+        asked = {parameter: given.pop(parameter) for parameter in CHECKED if parameter in given}
+        _nothing_left(given)
+        return Call({**_NODE, "operation": "CHECK-POLICY"}, ENTITY, asked, router)
     if name:
         return _of_one(request, kind, name, given, router)
     _allow(request, "GET", "HEAD", "POST")
