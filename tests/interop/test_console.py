@@ -308,3 +308,30 @@ def test_the_flow_is_that_of_the_time_watched(mesh: Mesh, page: Page) -> None:
         taking.take(5)
         wait_cell(page, "flow", "orders", **{"Entered at": "A", "Left at": "B", "Deliveries": "5"})
         assert page.errors == []
+
+
+def test_the_policy_is_checked_by_a_form(mesh: Mesh, page: Page) -> None:
+    address = serve(mesh, management="read")
+    with ManagementClient(mesh["B"].url) as client:
+        group = {"users": HOSTILE, "remoteHosts": "*", "sources": "news*"}
+        client.create("vhost", {"hostname": "v", "groups": {"staff": group}})
+        client.update({"enableVhostPolicy": True}, "policy")
+    show(page, address, "policy?router=B&hostname=v")
+    wait_until(lambda: page.run("document.querySelectorAll('form [name=user]').length"), DEADLINE_S, "the form")
+    answer = "document.querySelector('[aria-label=Answers]').innerText"
+    for name, value in (("user", HOSTILE), ("host", "10.1.2.3"), ("address", "orders")):
+        fill(page, name, value)
+    for wanted, asked in (
+        ("link denied: sources have no rule for 'orders': news*", "orders"),
+        ("sources allow 'news.1': 'news*'", "news.1"),
+    ):
+        fill(page, "address", asked)
+        press(page, "Check")
+        wait_until(lambda: wanted in page.run(answer), DEADLINE_S, wanted)  # noqa: B023
+    assert "B: allowed" in page.run(answer)
+    fill(page, "host", "nowhere")
+    press(page, "Check")
+    wait_until(lambda: "must be a numeric address" in page.run(answer), DEADLINE_S, "the refusal")
+    assert "host=nowhere" in page.run("location.hash")
+    assert page.run("document.querySelectorAll('img').length") == 0
+    assert page.errors == []

@@ -1,10 +1,11 @@
-// Policy: what was denied, by router, vhost and user group; the dry run.
+// Policy: what was denied, by router, vhost and user group; the dry run; what would be allowed.
 import { useLive } from "../amqp/live.ts";
 import type { Management, Query } from "../amqp/management.ts";
 import { fragmentOf } from "../model/place.ts";
 import { text, type Row } from "../model/values.ts";
 import { Action } from "../parts/confirm.tsx";
 import type { PageProps } from "../parts/console.tsx";
+import { PolicyCheck } from "../parts/policy_check.tsx";
 import { Details, Freshness, rowsOfAll, TableOf, type Column } from "../parts/table.tsx";
 
 const PREFIX = "org.apache.qpid.dispatch.";
@@ -62,6 +63,7 @@ export function Policy({ place, go }: PageProps) {
       <Freshness answers={policy} />
       <p><a href={fragmentOf("log", { ...(scope ? { router: scope } : {}), search: "POLICY deny" })}>Who was denied what: the log</a></p>
       <TableOf rows={rows(policy)} columns={POLICY_COLUMNS} place={place} go={go} name="policy" open={(row) => <OfRouter row={row} />} />
+      <PolicyCheck place={place} go={go} />
       <h2>Vhosts</h2>
       <TableOf rows={rows(vhosts)} columns={VHOST_COLUMNS} place={place} go={go} name="vhosts" open={(row) => <Details row={row} />} />
       <h2>User groups</h2>
