@@ -28,7 +28,7 @@ ALERT = "document.querySelector('[role=alert]')?.innerText ?? ''"
 HOSTILE = "=<img src=x onerror=alert(1)>"
 PAGES = (
     *("overview", "topology", "addresses", "links", "connections", "autolinks"),
-    *("policy", "certificates", "entities", "flow", "log"),
+    *("policy", "certificates", "entities", "flow", "events", "log"),
 )
 
 
@@ -335,3 +335,21 @@ def test_the_policy_is_checked_by_a_form(mesh: Mesh, page: Page) -> None:
     assert "host=nowhere" in page.run("location.hash")
     assert page.run("document.querySelectorAll('img').length") == 0
     assert page.errors == []
+
+
+def test_events_lead_to_connection_link_and_address(mesh: Mesh, page: Page) -> None:
+    address = serve(mesh)
+    with Client(mesh["A"].url, container_id="buyer") as buyer:
+        buyer.receiver("orders")
+        show(page, address, "events?router=A&kind=link&search=orders")
+        # Of each of its lines, the newest is the first.
+        rows = "[...document.querySelectorAll('[aria-label=events] tbody tr')].map(r => r.innerText)"
+        wait_until(lambda: "link.attached" in str(page.run(rows)), DEADLINE_S, lambda: str(page.run(rows)))
+        links = page.run("[...document.querySelectorAll('[aria-label=events] tbody a')].map(a => a.hash)")
+        (connection,) = {one for one in links if one.startswith("#/connections")}
+        for place, wanted in ((connection, "buyer"), (next(one for one in links if "#/links" in one), "orders")):
+            page.run(f"location.hash = {place!r}")
+            opened = "document.querySelector('tr.detail')?.innerText ?? ''"
+            wait_until(lambda: wanted in page.run(opened), DEADLINE_S, wanted)  # noqa: B023
+        assert "#/addresses?search=orders" in links
+        assert page.errors == []

@@ -56,6 +56,8 @@ function ConnectionDetails({ row }: { row: Row }) {
     <>
       <p class="actions">
         <a href={fragmentOf("links", { router, connection: identity })}>Its links</a>{" "}
+        <a href={fragmentOf("events", { router, connection: identity })}>Its events</a>{" "}
+        <a href={fragmentOf("policy", { router, user: text(row, "user"), host: text(row, "host").replace(/:\d+$/, "").replace(/^\[|\]$/g, "") })}>Check policy</a>{" "}
         <Action label="Close" danger router={router}
           what={`Close connection ${identity} of ${text(row, "container")} (user ${text(row, "user") || "none"}, ${text(row, "host")})? Most clients connect again.`}
           run={update({ adminStatus: "deleted" })} />{" "}

@@ -5,6 +5,7 @@ import { Autolinks } from "./autolinks.tsx";
 import { Certificates } from "./certificates.tsx";
 import { Connections } from "./connections.tsx";
 import { Entities } from "./entities.tsx";
+import { Events } from "./events.tsx";
 import { Flow } from "./flow.tsx";
 import { Links } from "./links.tsx";
 import { LogTail } from "./log.tsx";
@@ -23,5 +24,6 @@ export const PAGES: readonly PageEntry[] = [
   { name: "policy", title: "Policy", view: Policy },
   { name: "certificates", title: "Certificates", view: Certificates },
   { name: "entities", title: "Entities", view: Entities },
+  { name: "events", title: "Events", view: Events },
   { name: "log", title: "Log", view: LogTail },
 ];
