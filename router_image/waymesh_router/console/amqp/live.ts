@@ -7,6 +7,8 @@ import type { Reading } from "../model/rates.ts";
 
 export const PERIOD_MS = 2000;
 export const OLD_MS = 6000;
+/** The shortest time between two drawings for answers: in a mesh of hundreds of routers, they come every few ms. */
+const DRAW_MS = 200;
 
 /** What one router answered. `before`: the answer before that. `error`: why there is none now; the readings stay. */
 export interface Answer {
@@ -31,6 +33,15 @@ export function useLive(query: Query | null, scope: string): readonly Answer[] {
     asked.current = key;
     if (query === null) return undefined;
     let ended = false;
+    let drawn = -Infinity;
+    let waiting: ReturnType<typeof setTimeout> | undefined;
+    const draw = (): void => {
+      waiting ??= setTimeout(() => {
+        waiting = undefined;
+        drawn = performance.now();
+        redraw((turn) => turn + 1);
+      }, Math.max(0, drawn + DRAW_MS - performance.now()));
+    };
     const busy = new Set<string>();
     const ask = async (router: string): Promise<void> => {
       const state = session.state;
@@ -40,7 +51,7 @@ export function useLive(query: Query | null, scope: string): readonly Answer[] {
       busy.delete(router);
       if (ended) return;
       known.current.set(router, answer);
-      redraw((turn) => turn + 1);
+      draw();
     };
     const turn = (): void => {
       if (document.hidden) return;
@@ -51,6 +62,7 @@ export function useLive(query: Query | null, scope: string): readonly Answer[] {
     return () => {
       ended = true;
       clearInterval(timer);
+      clearTimeout(waiting);
     };
   }, [key, session, session.state, session.routers]);
   return [...known.current.values()].sort((left, right) => left.router.localeCompare(right.router));

@@ -9,8 +9,8 @@ import { withRates } from "../model/rates.ts";
 import type { PageProps } from "../parts/console.tsx";
 import { Freshness, TableOf, type Column } from "../parts/table.tsx";
 
-const NODES: Query = { type: "org.apache.qpid.dispatch.router.node", attributes: ["identity", "id", "nextHop", "cost", "routerLink"] };
-const CONNECTIONS: Query = { type: "org.apache.qpid.dispatch.connection", attributes: ["identity", "container", "role", "host", "dir"] };
+const NODES: Query = { type: "org.apache.qpid.dispatch.router.node", attributes: ["id", "nextHop", "cost", "routerLink"], where: "routerLink IS NOT NULL" };
+const CONNECTIONS: Query = { type: "org.apache.qpid.dispatch.connection", attributes: ["container", "role", "host"], where: "role <> 'inter-router'" };
 const ROUTERS: Query = {
   type: "org.apache.qpid.dispatch.router", attributes: ["identity", "id", "deliveriesIngress", "deliveriesEgress", "deliveriesTransit"],
 };
@@ -22,6 +22,18 @@ function rowsBy(answers: readonly Answer[]): Map<string, readonly Row[]> {
   return new Map(answers.map((answer) => [answer.router, answer.now?.rows ?? []]));
 }
 
+/** What rows say, as a text; made once for each reading. */
+const texts = new WeakMap<readonly Row[], string>();
+
+function textOf(answers: readonly Answer[]): string {
+  return answers.map(({ router, now }) => {
+    if (!now) return router;
+    let said = texts.get(now.rows);
+    if (said === undefined) texts.set(now.rows, (said = JSON.stringify(now.rows)));
+    return `${router} ${said}`;
+  }).join("\n");
+}
+
 export function Topology({ place, go }: PageProps) {
   const session = useContext(Mesh);
   const nodes = useLive(NODES, "");
@@ -29,7 +41,7 @@ export function Topology({ place, go }: PageProps) {
   const routers = useLive(ROUTERS, "");
   const known = useRef(new Map<string, { x: number; y: number }>());
   const complete = nodes.length >= session.routers.length;
-  const shape = JSON.stringify([session.routers, nodes.map(({ now }) => now?.rows), connections.map(({ now }) => now?.rows)]);
+  const shape = `${session.routers.join(" ")}\n${textOf(nodes)}\n${textOf(connections)}`;
   const graph = useMemo(() => {
     const made = graphOf(session.routers, rowsBy(nodes), rowsBy(connections));
     if (complete) {
@@ -38,20 +50,25 @@ export function Topology({ place, go }: PageProps) {
     }
     return made;
   }, [shape, complete]);
-  const rates = new Map(routers.map(({ router, now, before }) => {
+  const readings = routers.map(({ router, now }) => `${router} ${now?.at}`).join("\n");
+  const rates = useMemo(() => new Map(routers.map(({ router, now, before }) => {
     const [row] = now ? withRates(now, before, ["deliveriesIngress", "deliveriesEgress", "deliveriesTransit"]) : [];
     return [router, row];
-  }));
-  const silent = new Set([...session.gone, ...routers.filter(isOld).map((answer) => answer.router)]);
-  const rows = graph.edges.map((edge) => ({
-    identity: `${edge.source.id} ${edge.target.id}`, from: edge.source.label, to: edge.target.label,
-    kind: edge.target.kind === "interior" ? "routers" : edge.target.kind, cost: edge.cost || null,
-  }));
+  })), [readings]);
+  const lost = [...session.gone, ...routers.filter(isOld).map((answer) => answer.router)].sort().join("\n");
+  const silent = useMemo(() => new Set(lost.split("\n")), [lost]);
+  const table = useMemo(() => {
+    const rows = graph.edges.map((edge) => ({
+      identity: `${edge.source.id} ${edge.target.id}`, from: edge.source.label, to: edge.target.label,
+      kind: edge.target.kind === "interior" ? "routers" : edge.target.kind, cost: edge.cost || null,
+    }));
+    return <TableOf rows={rows} columns={COLUMNS} place={place} go={go} name="edges" />;
+  }, [graph, place]);
   return (
     <>
       <Freshness answers={routers} />
       {complete ? <Graph nodes={graph.nodes} edges={graph.edges} silent={silent} rates={rates} place={place} go={go} /> : <p>Asking the routers…</p>}
-      <TableOf rows={rows} columns={COLUMNS} place={place} go={go} name="edges" />
+      {table}
     </>
   );
 }
@@ -61,9 +78,18 @@ function Graph({ nodes, edges, silent, rates, place, go }: Pick<PageProps, "plac
 }) {
   const [view, setView] = useState<{ x: number; y: number; scale: number } | null>(null);
   const drag = useRef<{ x: number; y: number } | null>(null);
-  const box = boxOf(nodes);
+  const box = useMemo(() => boxOf(nodes), [nodes]);
   const { x, y, scale } = view ?? { x: 0, y: 0, scale: 1 };
   const chosen = nodes.find((node) => node.id === place.given["node"]);
+  // While the picture is moved, only its transform changes: the same elements are not compared again.
+  const content = useMemo(() => (
+    <>
+      {edges.map((edge) => <EdgeLine edge={edge} bad={silent.has(edge.source.id) || silent.has(edge.target.id)} rates={rates} />)}
+      {nodes.map((node) => (
+        <NodeDot node={node} bad={silent.has(node.id)} chosen={node === chosen} press={() => go({ node: node === chosen ? "" : node.id })} />
+      ))}
+    </>
+  ), [nodes, edges, silent, rates, place]);
   const moved = (event: PointerEvent): void => {
     const from = drag.current;
     if (!from) return;
@@ -84,10 +110,7 @@ function Graph({ nodes, edges, silent, rates, place, go }: Pick<PageProps, "plac
         onPointerDown={(event) => { drag.current = { x: event.clientX, y: event.clientY }; }} onPointerMove={moved}
         onPointerUp={() => { drag.current = null; }} onPointerLeave={() => { drag.current = null; }}>
         <g transform={`translate(${x} ${y}) scale(${scale})`}>
-          {edges.map((edge) => <EdgeLine edge={edge} bad={silent.has(edge.source.id) || silent.has(edge.target.id)} rates={rates} />)}
-          {nodes.map((node) => (
-            <NodeDot node={node} bad={silent.has(node.id)} chosen={node === chosen} press={() => go({ node: node === chosen ? "" : node.id })} />
-          ))}
+          {content}
         </g>
       </svg>
     </>
@@ -100,7 +123,7 @@ function EdgeLine({ edge, bad, rates }: { edge: Edge; bad: boolean; rates: Reado
   const middle = { x: ((source.x ?? 0) + (target.x ?? 0)) / 2, y: ((source.y ?? 0) + (target.y ?? 0)) / 2 };
   return (
     <g>
-      <line x1={source.x} y1={source.y} x2={target.x} y2={target.y} class={bad ? "bad" : undefined} stroke-width={1 + Math.log10(1 + flow)} />
+      <line x1={source.x} y1={source.y} x2={target.x} y2={target.y} class={bad ? "bad" : undefined} stroke-width={(1 + Math.log10(1 + flow)).toFixed(1)} />
       {edge.cost > 1 ? <text x={middle.x} y={middle.y}>{edge.cost}</text> : null}
     </g>
   );
