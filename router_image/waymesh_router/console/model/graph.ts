@@ -46,15 +46,18 @@ export function graphOf(
   return { nodes: [...found.values()], edges };
 }
 
-/** One edge for each pair of neighbours, however many connections and links there are. */
+/** One edge for each pair of neighbours, however many connections and links there are. The cost is 0 if it is not known, as
+ * the best path leads elsewhere: a router tells the costs of paths only. */
 function routerEdges(nodes: ReadonlyMap<string, readonly Row[]>, found: ReadonlyMap<string, Node>): Edge[] {
   const edges = new Map<string, Edge>();
   for (const [router, rows] of nodes) {
-    const neighbours = rows.filter((row) => text(row, "id") !== router && text(row, "nextHop") === "" && row["routerLink"] !== null);
+    const neighbours = rows.filter((row) => text(row, "id") !== router && row["routerLink"] !== null);
     for (const row of neighbours) {
       const ends = [found.get(router), found.get(text(row, "id"))].sort((one, other) => (one?.id ?? "").localeCompare(other?.id ?? ""));
       const [source, target] = ends;
-      if (source && target) edges.set(`${source.id}\n${target.id}`, { source, target, cost: Number(row["cost"] ?? 1) });
+      const key = `${source?.id}\n${target?.id}`;
+      const cost = text(row, "nextHop") === "" ? Number(row["cost"] ?? 1) : 0;
+      if (source && target && (cost || !edges.has(key))) edges.set(key, { source, target, cost });
     }
   }
   return [...edges.values()];

@@ -20,6 +20,15 @@ test("pairs of routers have one edge with its cost; clients of a router are one 
   ]);
 });
 
+test("neighbours have an edge also if the best path leads elsewhere; its cost is not known", () => {
+  const nodes = new Map([
+    ["A", [{ id: "B", nextHop: null, routerLink: "1", cost: 1 }, { id: "C", nextHop: "B", routerLink: "2", cost: 2 }]],
+    ["B", [{ id: "A", nextHop: "C", routerLink: "1", cost: 3 }]],
+  ]);
+  const { edges } = graphOf(["A", "B", "C"], nodes, new Map());
+  assert.deepEqual(edges.map((edge) => [edge.source.id, edge.target.id, edge.cost]), [["A", "B", 1], ["A", "C", 0]]);
+});
+
 test("places depend on names alone, and stay when a router comes", () => {
   const where = (routers: string[], known = new Map<string, { x: number; y: number }>()) => {
     const { nodes, edges } = graphOf(routers, NODES, CONNECTIONS);
