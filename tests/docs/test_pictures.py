@@ -23,3 +23,10 @@ def test_pictures_are_current_and_have_their_text(name: str) -> None:
     )
     pages = "".join(path.read_text(encoding="utf-8") for path in (REPO / "docs").glob("*.md"))
     assert re.findall(rf"!\[([^\]]*)\]\(pictures/{name}\.svg\)", pages) == [picture.says]
+
+
+def test_the_console_is_in_the_readme() -> None:
+    data = (REPO / "docs" / "pictures" / "console.png").read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (int.from_bytes(data[16:20]), len(data) <= 150_000) == (1200, True)
+    assert "](docs/pictures/console.png)" in (REPO / "README.md").read_text(encoding="utf-8")
