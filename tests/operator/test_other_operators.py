@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
-from waymesh_operator.cluster.worker.ownership import STALE_S
+from waymesh_operator.cluster.worker.environment import EventRecorder
+from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
+from waymesh_operator.cluster.worker.ownership import LATELY, LOOK_S, STALE_S
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import ROUTER
 
@@ -20,6 +23,26 @@ HOME, OTHER = "waymesh-system", "elsewhere"
 
 def at_home(lab: Lab) -> None:
     object.__setattr__(lab.world, "settings", dataclasses.replace(lab.world.settings, home=HOME))
+    lab.world.recorder.home = HOME
+
+
+def second(lab: Lab) -> MeshWorker:
+    """The worker of an operator of another namespace for the same Router."""
+    settings = dataclasses.replace(lab.world.settings, home=OTHER)
+    world = dataclasses.replace(
+        lab.world, settings=settings, recorder=EventRecorder(lab.kube, lambda: lab.time, OTHER)
+    )
+    return MeshWorker(MESH, world)
+
+
+async def renew_own(lab: Lab) -> None:
+    metadata = {"name": "waymesh-operator", "namespace": HOME}
+    spec = {"holderIdentity": "pod", "renewTime": str(lab.time)}
+    await lab.kube.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
+
+
+def lists_of_events(lab: Lab) -> int:
+    return sum(call[:2] == ("list", "Event") for call in lab.kube.calls)
 
 
 async def renew(lab: Lab, number: int) -> None:
@@ -123,5 +146,69 @@ def test_a_router_that_is_given_to_another_operator_is_left_alone() -> None:
         await claim(lab, HOME)
         await lab.settle()
         assert lab.condition("Programmed", "Address", "orders")[0] == "True"
+
+    run(story)
+
+
+def test_the_owner_names_another_operator_that_leaves_its_router_alone_until_that_one_has_gone() -> None:
+    async def story(lab: Lab) -> None:
+        at_home(lab)
+        lab.router(1)
+        await lab.settle()
+        assert lab.condition("OtherOperator") == ("", "")
+        other = second(lab)
+        for _ in range(12):
+            lab.later(LOOK_S)
+            await renew_own(lab)
+            assert await other.turn() == "done"
+            await lab.settle()
+        assert lab.condition("OtherOperator") == ("True", "LeavesAlone")
+        assert lab.condition("Ready")[0] == "True"
+        assert lab.status()["operator"] == HOME
+        (found,) = (item for item in lab.status()["conditions"] if item["type"] == "OtherOperator")
+        assert OTHER in found["message"]
+        lab.later((LATELY + timedelta(minutes=1)).total_seconds())
+        await lab.settle()
+        assert lab.condition("OtherOperator") == ("", "")
+
+    run(story)
+
+
+def test_what_this_operator_told_of_others_names_no_other_operator() -> None:
+    """It left the Router alone a moment ago, and looks after it now."""
+
+    async def story(lab: Lab) -> None:
+        at_home(lab)
+        lab.router(1)
+        await renew(lab, 1)
+        await claim(lab, OTHER)
+        await lab.settle()
+        assert len(events(lab, "OtherOperator")) == 1
+        await claim(lab, HOME)
+        await lab.settle()
+        assert lab.condition("Ready")[0] == "True"
+        assert lab.condition("OtherOperator") == ("", "")
+
+    run(story)
+
+
+def test_the_events_are_listed_once_a_minute_and_a_refused_list_stops_nothing() -> None:
+    async def story(lab: Lab) -> None:
+        at_home(lab)
+        lab.router(1)
+
+        def fail(verb: str, kind: str, name: str) -> None:
+            if (verb, kind) == ("list", "Event"):
+                raise KubeError(403, "forbidden")
+
+        lab.kube.fail = fail
+        await lab.settle()
+        assert lab.condition("Ready")[0] == "True"
+        lab.later(LOOK_S)
+        lab.kube.calls.clear()
+        for _ in range(5):
+            lab.add("Address", "orders", prefix="orders")
+            await lab.turn()
+        assert lists_of_events(lab) == 1
 
     run(story)

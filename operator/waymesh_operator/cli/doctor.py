@@ -39,7 +39,8 @@ _WAITING: Final = {
     "CreateContainerConfigError": "a Secret or ConfigMap that the pod names is missing",
 }
 _SAME_AS: Final = dict.fromkeys(("ErrImagePull", "InvalidImageName", "ErrImageNeverPull"), "ImagePullBackOff")
-_ALARMS: Final = ("Stalled", "CertificateExpiring", "EdgesWithoutGroup", "MemoryFull", "Unprotected", "Paused")
+_WARNINGS: Final = ("CertificateExpiring", "EdgesWithoutGroup", "MemoryFull", "Unprotected", "OtherOperator")
+_ALARMS: Final = ("Stalled", *_WARNINGS, "Paused")
 """Conditions that tell of something to know while they are true."""
 
 

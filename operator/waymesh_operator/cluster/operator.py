@@ -161,7 +161,7 @@ class Operator:
         return Environment(
             self._kube,
             inventory,
-            EventRecorder(self._kube, lambda: datetime.now(UTC)),
+            EventRecorder(self._kube, lambda: datetime.now(UTC), self._home),
             replace(self._options.settings, operator_namespace=self._cluster.namespace, home=self._home),
             threads,
             keys,

@@ -125,6 +125,8 @@ class MeshSnapshot:
     tls: MeshTls | None = None
     # Data of the Secrets that resources refer to, None for one that does not exist.
     secrets: Mapping[str, SecretData | None] = field(default_factory=dict)
+    # Namespaces of other operators that watch the Router, too, and leave it alone.
+    others: tuple[str, ...] = ()
 
     def verdict(self, kind: str, ref: Ref) -> Verdict:
         """Return the verdict on a resource; valid if the resource was created after the desired state was computed."""

@@ -27,7 +27,7 @@ from .conditions import (
     timestamp,
 )
 from .dependents import verdict_conditions
-from .warnings import edges_without_group, memory_full, some, unprotected
+from .warnings import edges_without_group, memory_full, other_operator, some, unprotected
 
 _STATES = {
     RouterState.STARTING: "Starting",
@@ -121,6 +121,7 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
         unprotected(router),
         memory_full(seen),
         *edges_without_group(router, seen),
+        *other_operator(seen),
     ]
     return [*found, _ready(router, seen, {condition.type: condition for condition in found})]
 

@@ -46,3 +46,12 @@ def memory_full(seen: MeshSnapshot) -> Condition:
         return Condition("MemoryFull", False, "NotFull", "no router is at the limit of its memory")
     text = f"new connections and links of clients are refused at {some(full)}; see maxMemory and pod.resources"
     return Condition("MemoryFull", True, "LimitReached", text)
+
+
+def other_operator(seen: MeshSnapshot) -> list[Condition]:
+    """Return the condition, while operators of other namespaces watch the Router, too: they leave it alone, and whoever
+    installed them learns here that this one acts."""
+    if not seen.others:
+        return []
+    text = f"the operator of namespace {', '.join(seen.others[:SHOWN])} watches this Router, too, and leaves it alone"
+    return [Condition("OtherOperator", True, "LeavesAlone", f"{text}; status.operator names the one that acts")]

@@ -129,6 +129,8 @@ class EventRecorder:
 
     kube: KubeClient
     now: Callable[[], datetime]
+    # The namespace of the operator, which tells its Events from those of other operators.
+    home: str = ""
     _series: dict[str, _Series] = field(default_factory=dict)
 
     async def record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
@@ -159,6 +161,8 @@ class EventRecorder:
             "source": {"component": "waymesh-operator"},
             "reportingComponent": "waymesh-operator",
         }
+        if self.home:
+            event["reportingInstance"] = self.home
         try:
             await self.kube.apply(event)
         except KubeError as error:
@@ -233,7 +237,7 @@ class Environment:
     others: OtherOperators = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "others", OtherOperators(self.kube, self.clock))
+        object.__setattr__(self, "others", OtherOperators(self.kube, self.clock, self.now))
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
         """Run a computation in a thread."""

@@ -34,7 +34,7 @@ from .environment import NORMAL, WARNING, Environment
 from .inventory import Key, Object, Parser
 from .live_mesh import Routers, secret_data
 from .observation import Routes, UserSecrets, mesh_tls, read_claims, troubles
-from .ownership import operator_of
+from .ownership import OTHER_OPERATOR, operator_of
 from .reconcile_pass import Observation, ReconcilePass, growth, holds, planned, repairs
 from .status_writer import Statuses
 from .steady import SteadyState
@@ -116,7 +116,7 @@ class MeshWorker:
             others.left[self.mesh] = owner
             self._world.metrics.left_to_others.labels(*place).set(1)
             text = f"the operator of namespace {owner} looks after this Router; that of {home} leaves it alone"
-            await self._world.recorder.record(body, WARNING, "OtherOperator", text)
+            await self._world.recorder.record(body, WARNING, OTHER_OPERATOR, text)
             return False
         others.left.pop(self.mesh, None)
         self._world.metrics.left_to_others.labels(*place).set(0)
@@ -141,9 +141,8 @@ class MeshWorker:
             if result.errors or not result.taken:
                 break
             objects = dict(self._world.inventory.of(self.mesh))
-        status = await self._statuses.write(
-            resources, self._seen(this_pass, result, resources), objects, self._parser.errors
-        )
+        seen = self._seen(this_pass, result, resources, observation.others)
+        status = await self._statuses.write(resources, seen, objects, self._parser.errors)
         self._measure(this_pass, status)
         if result.errors:
             raise WaymeshError("; ".join(result.errors))
@@ -199,9 +198,11 @@ class MeshWorker:
         live = await self._routers.observe(objects, bool(resources.addresses))
         troubles_ = await troubles(self._world, self.mesh, objects, self._routers.pods)
         context = await self._context(resources, objects)
+        router = objects["Router", self.mesh.namespace, self.mesh.name]
+        others = await self._world.others.beside(router, self._world.settings.home)
         pods = self._routers.pods
         observation = Observation(
-            live, troubles_, {name: pod.start_id for name, pod in pods.items()}, self._refusals.reasons
+            live, troubles_, {name: pod.start_id for name, pod in pods.items()}, self._refusals.reasons, others
         )
         return observation, context
 
@@ -216,7 +217,9 @@ class MeshWorker:
             functools.partial(planned, resources, context, objects, observation, self._delivered)
         )
 
-    def _seen(self, this_pass: ReconcilePass, result: Result, resources: Resources) -> MeshSnapshot:
+    def _seen(
+        self, this_pass: ReconcilePass, result: Result, resources: Resources, others: tuple[str, ...]
+    ) -> MeshSnapshot:
         return MeshSnapshot(
             this_pass.desired,
             this_pass.observed,
@@ -232,6 +235,7 @@ class MeshWorker:
             repaired=self._repaired or 0,
             tls=this_pass.context.tls,
             secrets=this_pass.context.secrets,
+            others=others,
         )
 
     async def _context(self, resources: Resources, objects: dict[Key, Object]) -> ClusterContext:

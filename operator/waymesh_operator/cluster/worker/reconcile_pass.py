@@ -41,12 +41,14 @@ class ReconcilePass:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The routers of the mesh, why some do not run, the current start of each, and the entities that they refused."""
+    """The routers of the mesh, why some do not run, the current start of each, the entities that they refused, and the
+    namespaces of other operators that leave the mesh alone."""
 
     live: LiveMesh
     troubles: Mapping[str, Trouble]
     start_ids: Mapping[str, str]
     refused: Mapping[RefusalKey, str]
+    others: tuple[str, ...] = ()
 
 
 def planned(
