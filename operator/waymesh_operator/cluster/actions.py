@@ -80,16 +80,20 @@ class WriteSeed:
 @dataclass(frozen=True)
 class ApplyObject:
     """Server-side apply of a full manifest, with our field manager and force. `new`: no object of this name was seen
-    with our label. If one exists anyway, another owner created it and it must not be changed."""
+    with our label. If one exists anyway, another owner created it and it must not be changed. `restarts`: how many pods
+    Kubernetes replaces after it, one after the other."""
 
     sign: ClassVar[str] = "~"
     router_id: ClassVar[str] = ""
     manifest: Manifest
     new: bool = False
+    restarts: int = 0
 
     def describe(self) -> str:
         """The action in words."""
-        return f"{'create' if self.new else 'update'} {self.manifest['kind']} {self.manifest['metadata']['name']}"
+        text = f"{'create' if self.new else 'update'} {self.manifest['kind']} {self.manifest['metadata']['name']}"
+        pods = "its pod" if self.restarts == 1 else f"its {self.restarts} pods, one after the other"
+        return f"{text}: restarts {pods}" if self.restarts else text
 
 
 @dataclass(frozen=True)

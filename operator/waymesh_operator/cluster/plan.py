@@ -47,7 +47,7 @@ from .balance import moves
 from .desired import DesiredState
 from .exposure import is_exposure, opens
 from .objects import LEAVING_ANNOTATION, Manifest, needs_apply, with_replicas
-from .stateful_set import outdated_pods
+from .stateful_set import outdated_pods, replaced_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,8 @@ def _live(observed: ObservedState, manifest: Manifest) -> Any:
 
 def _applied(manifest: Manifest, observed: ObservedState) -> ApplyObject | None:
     live = _live(observed, manifest)
-    return ApplyObject(manifest, new=live is None) if needs_apply(manifest, live) else None
+    restarts = replaced_pods(manifest, live) if live and manifest["kind"] == "StatefulSet" else 0
+    return ApplyObject(manifest, live is None, restarts) if needs_apply(manifest, live) else None
 
 
 def entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:

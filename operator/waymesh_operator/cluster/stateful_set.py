@@ -17,7 +17,16 @@ from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .mesh import SHARED_FILE
-from .objects import LEAVING_ANNOTATION, RESTARTED_ANNOTATION, Manifest, labels_of, make, marked, selector_of
+from .objects import (
+    LEAVING_ANNOTATION,
+    RESTARTED_ANNOTATION,
+    Manifest,
+    labels_of,
+    make,
+    marked,
+    needs_apply,
+    selector_of,
+)
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
@@ -54,6 +63,28 @@ def stateful_set(router: Router, context: ClusterContext) -> Manifest:
 def image_of(router: Router, context: ClusterContext) -> str:
     """Return the pods' image: the requested one, else the one they already run, else the operator's default."""
     return router.pod.image or context.image_now or context.settings.router_image
+
+
+_OPTIONAL = ("affinity", "tolerations", "nodeSelector", "priorityClassName", "serviceAccountName", "imagePullSecrets")
+"""Fields of a pod that are there only if a Router asks for them; the API server adds none of them to a template."""
+
+
+def replaced_pods(wanted: Manifest, live: Mapping[str, Any]) -> int:
+    """Return how many pods Kubernetes replaces once `wanted` is applied: all, if it changes their template."""
+    new, old = wanted["spec"]["template"], live["spec"]["template"]
+    same = not needs_apply(new, old) and _left(new) == _left(old)
+    return 0 if same else int(live["spec"].get("replicas", 1))
+
+
+def _left(template: Mapping[str, Any]) -> list[Any]:
+    """Return what `needs_apply` does not compare: whether it has what an earlier template may have had."""
+    metadata, spec = template.get("metadata") or {}, template["spec"]
+    keys = [sorted(metadata.get(name) or ()) for name in ("labels", "annotations")]
+    resources = (_named(spec["containers"], "router") or {}).get("resources") or {}
+    keys += [sorted(resources.get(name) or ()) for name in ("limits", "requests")]
+    keys.append(sorted(spec.get("securityContext") or ()))
+    uploads = _named(spec.get("initContainers"), UPLOADER) is not None
+    return [*keys, uploads, *(bool(spec.get(name)) for name in _OPTIONAL)]
 
 
 def _pod_metadata(router: Router, context: ClusterContext) -> dict[str, Any]:

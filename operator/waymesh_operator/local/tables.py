@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.actions import Action, CreateRouter
+from waymesh_operator.cluster.actions import Action, ApplyObject, CreateRouter
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router import Ref
@@ -196,6 +196,8 @@ def action_row(action: Action) -> dict[str, Any]:
     entity = getattr(action, "entity", None)
     if entity is not None:
         row["entity"] = _entity_row(entity)
+    if isinstance(action, ApplyObject) and action.restarts:
+        row["restarts"] = action.restarts
     if isinstance(action, CreateRouter):
         row["entities"] = [_entity_row(entity) for entity in action.router.entities]
     return row
