@@ -73,6 +73,7 @@ ROUTER = RESOURCES[0]
 LATER = frozenset({"Exchange"})
 """Those that the first definitions did not have: the operator goes on in a cluster without them."""
 SECRET = Kind("Secret", "", "v1", "secrets")
+POD = Kind("Pod", "", "v1", "pods")
 CLAIM = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
 """Objects that belong to users, like most Secrets: read by name if a Router refers to one."""
 OWNED = (
@@ -82,7 +83,7 @@ OWNED = (
     SECRET,
     Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
     Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
-    Kind("Pod", "", "v1", "pods"),
+    POD,
 )
 """Watched objects that result from the resources. Pods belong to the StatefulSet: the operator only annotates them."""
 JOB, CRON_JOB = Kind("Job", "batch", "v1", "jobs"), Kind("CronJob", "batch", "v1", "cronjobs")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
-from waymesh_operator.cluster.lease import NAME, Lease, Times
+from waymesh_operator.cluster.lease import GONE_PERIODS, NAME, Lease, Times
 from waymesh_operator.errors import KubeError
 
 pytestmark = pytest.mark.engine_independent
@@ -174,3 +174,66 @@ def test_lease_is_held_from_the_start_of_the_request_that_took_it() -> None:
 
 def _down() -> None:
     raise KubeError(503, "down")
+
+
+def pod(kube: FakeKube, name: str) -> None:
+    kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "system"}})
+
+
+async def time_to_acquire(kube: FakeKube) -> float:
+    """How long another replica waits for the Lease, in periods."""
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await lease(kube, "other_1").acquire()
+    return (clock() - began) / QUICK.period_s
+
+
+def test_lease_of_a_pod_that_is_gone_is_taken_before_it_expires() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        await lease(kube, "first-5d9f_abc").acquire()
+        assert GONE_PERIODS <= await time_to_acquire(kube) <= GONE_PERIODS + 1.5
+        assert holder(kube) == "other_1"
+
+    within(story())
+
+
+@pytest.mark.parametrize("identity", ["first-5d9f_abc", "a-host-of-somebody-abc"])
+def test_lease_of_a_pod_that_is_there_or_of_no_pod_expires(identity: str) -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        pod(kube, "first-5d9f")
+        await lease(kube, identity).acquire()
+        assert await time_to_acquire(kube) > 0.9 * QUICK.duration_s / QUICK.period_s
+
+    within(story())
+
+
+def test_lease_is_not_taken_from_a_process_whose_pod_was_deleted_by_force() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        first = lease(kube, "first-5d9f_abc")
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(lease(kube, "other_1").acquire())
+        await asyncio.wait({waiting}, timeout=10 * GONE_PERIODS * QUICK.period_s)
+        assert not waiting.done()
+        for task in (holding, waiting):
+            task.cancel()
+
+    within(story())
+
+
+def test_lease_expires_where_pods_cannot_be_listed() -> None:
+    async def story() -> None:
+        kube = FakeKube()
+        await lease(kube, "first-5d9f_abc").acquire()
+
+        def forbidden(verb: str, kind: str, name: str) -> None:
+            if kind == "Pod":
+                raise KubeError(403, "forbidden")
+
+        kube.fail = forbidden
+        assert await time_to_acquire(kube) > 0.9 * QUICK.duration_s / QUICK.period_s
+
+    within(story())

@@ -14,10 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import LEASE, KubeClient
+from waymesh_operator.kube import LEASE, POD, KubeClient
 
 log = logging.getLogger(__name__)
 NAME = "waymesh-operator"
+POD_MARK = "_"
+"""Ends the name of the pod in the identity of a holder that is a pod; no name of a pod or host has this character."""
+GONE_PERIODS = 2
+"""For how many periods the Lease of a pod that is gone must not have changed: the process of a pod that was deleted by
+force may still run, and would renew it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Lease:
             if not await self._look():
                 # Each holder has a different field manager: if two create the Lease at once, one gets a conflict.
                 await self._write(self.identity, force=False)
-            elif self._seen.holder in ("", self.identity) or self._run_out():
+            elif self._seen.holder in ("", self.identity) or self._run_out() or await self._holder_is_gone():
                 await self._write(self.identity, force=True)
             else:
                 return False
@@ -133,6 +138,18 @@ class Lease:
 
     def _run_out(self) -> bool:
         return self.clock() - self._seen.at > self._seen.duration_s
+
+    async def _holder_is_gone(self) -> bool:
+        """Whether the holder was a pod that does not exist any more, as after a reinstallation: the roles of the former
+        release are deleted before its pod can release the Lease. False if pods cannot be listed here."""
+        pod, mark, _ = self._seen.holder.rpartition(POD_MARK)
+        if not mark or self.clock() - self._seen.at < GONE_PERIODS * self.times.period_s:
+            return False
+        try:
+            return not await self.kube.list(POD, self.namespace, fields=f"metadata.name={pod}")
+        except KubeError as error:
+            log.debug("cannot look for the pod %s: %s", pod, error)
+            return False
 
     def _note(self, lease: Mapping[str, Any]) -> None:
         version, spec = lease["metadata"].get("resourceVersion", ""), lease.get("spec") or {}

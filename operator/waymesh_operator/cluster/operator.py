@@ -35,7 +35,7 @@ from waymesh_operator.kube import (
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .context import OperatorSettings
-from .lease import Lease
+from .lease import POD_MARK, Lease
 from .monitoring import Health, HealthServer, Heartbeat, Metrics, set_up
 from .watches import HEARTBEAT, Auditor, WatchGuard, register, settings
 
@@ -52,7 +52,8 @@ SWITCH_S = 0.0005
 
 
 def _identity() -> str:
-    return f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:6]}"
+    pod, number = os.environ.get("POD_NAME"), uuid.uuid4().hex[:6]
+    return f"{pod}{POD_MARK}{number}" if pod else f"{socket.gethostname()}-{number}"
 
 
 @dataclass(frozen=True, slots=True)
