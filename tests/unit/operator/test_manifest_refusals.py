@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.operator.kit import resource
 from waymesh_operator.errors import ManifestError
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import parse_text
+from waymesh_operator.resources.router import parse_router
 from waymesh_operator.resources.validation import check
 
 pytestmark = pytest.mark.engine_independent
@@ -167,10 +169,23 @@ def test_listeners_take_their_users_from_one_secret() -> None:
     ]
 
 
-@pytest.mark.parametrize("target", ["Off", "EmptyDir"])
-def test_a_claim_beside_a_target_that_has_no_use_for_it_is_refused(target: str) -> None:
-    (problem,) = refused("Router", {"telemetry": {"target": target, "claimRef": {"name": "c"}}})
-    assert problem == "spec.telemetry.claimRef: claimRef is required with target: Claim, and only valid there"
+def test_a_claim_or_bucket_beside_a_target_that_has_no_use_for_it_is_refused() -> None:
+    (problem,) = refused("Router", {"telemetry": {"target": "EmptyDir", "claimRef": {"name": "c"}}})
+    assert problem.endswith("claimRef is required with target: Claim, and only valid there and with target: Off")
+    both = {"claimRef": {"name": "c"}, "s3": {"bucket": "abc"}}
+    (problem,) = refused("Router", {"telemetry": {"target": "Claim", **both}})
+    assert problem.endswith("s3 is required with target: S3, and only valid there and with target: Off")
+    (problem,) = refused("Router", {"telemetry": {"target": "Claim"}})
+    assert "claimRef is required" in problem
+
+
+@pytest.mark.parametrize("place", [{"claimRef": {"name": "c"}}, {"s3": {"bucket": "abc"}}])
+def test_the_export_is_switched_off_by_its_target_alone(place: Any) -> None:
+    """As by a patch of this one field: where the files went is not forgotten, and nothing is exported."""
+    spec = {"telemetry": {"target": "Off", **place}}
+    assert refused("Router", spec) == []
+    telemetry = parse_router(resource("Router", "mesh", size=1, **spec)).telemetry
+    assert (telemetry.target, telemetry.claim, telemetry.s3) == ("Off", "", None)
 
 
 def references(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
