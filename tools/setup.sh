@@ -36,6 +36,21 @@ find_python() {
 
 can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
+APT_S=300 APT_AGAIN_S=2
+apt_get() { # as apt-get, without its output; while another program has locked apt, waits for up to APT_S
+    local until=$((SECONDS + APT_S)) said='' error
+    while ! error=$(DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get "$@" 2>&1 >/dev/null); do
+        case $error in
+            *"ould not get lock"* | *"nable to acquire the dpkg frontend lock"* | *"nable to lock"*) ;;
+            *) say "apt-get $*: $error"; return 1 ;;
+        esac
+        [ "$SECONDS" -lt "$until" ] || { say "another program has locked apt for $APT_S s: $error"; return 1; }
+        [ -n "$said" ] || say "another program has locked apt: waiting up to $APT_S s"
+        said=1
+        sleep "$APT_AGAIN_S"
+    done
+}
+
 APT_UPDATED=
 need() { # need WHAT PACKAGE...: by apt where we may, else say what is missing and stop
     local what=$1
@@ -45,8 +60,8 @@ need() { # need WHAT PACKAGE...: by apt where we may, else say what is missing a
         exit 1
     fi
     say "$what is missing: apt-get install $*"
-    [ -n "$APT_UPDATED" ] || { apt-get update -qq; APT_UPDATED=1; }
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    [ -n "$APT_UPDATED" ] || { apt_get update -qq; APT_UPDATED=1; }
+    apt_get install -y -qq --no-install-recommends "$@"
 }
 
 has_header() { echo "#include <$1>" | cc -E "${@:2}" - >/dev/null 2>&1; }

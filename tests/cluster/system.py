@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
-from tests.cluster.command import run
+from tests.cluster.command import CommandError, run
 from tests.cluster.paths import locked, say
 
 PROGRAMS = {
@@ -69,6 +70,33 @@ def obstacle() -> str | None:
     return None
 
 
+APT_S, APT_AGAIN_S = 300.0, 2.0
+"""How long to wait for another program to release the locks of apt, as automatic updates after a boot hold them."""
+_LOCKED = ("Could not get lock", "Unable to acquire the dpkg frontend lock", "Unable to lock")
+
+
+def _apt(until: float, packages: list[str], *words: str) -> None:
+    """Run apt-get, again and again while another program has locked it, until this moment of the monotonic clock."""
+    quiet, waited = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}, False
+    while True:
+        try:
+            run("apt-get", *words, env=quiet, timeout_s=600)
+            return
+        except CommandError as error:
+            locks = [line for line in error.output.splitlines() if any(text in line for text in _LOCKED)]
+            if not locks:
+                raise
+        if time.monotonic() >= until:
+            raise Unsuitable(
+                f"another program has locked apt for {APT_S:g} s ({locks[0]}); wait for it, or install first: "
+                f"{' '.join(packages)}"
+            )
+        if not waited:
+            say(f"another program has locked apt: waiting up to {APT_S:g} s ({locks[0]})")
+            waited = True
+        time.sleep(APT_AGAIN_S)
+
+
 def ensure() -> None:
     """Everything that is needed is installed, or Unsuitable says what is not."""
     reason = obstacle()
@@ -81,9 +109,9 @@ def ensure() -> None:
         if not shutil.which("apt-get"):
             raise Unsuitable(f"install first (named as Debian does): {' '.join(packages)}")
         say(f"apt-get install {' '.join(packages)}")
-        run("apt-get", "update", "-qq")
-        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        run("apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages, env=quiet, timeout_s=600)
+        until = time.monotonic() + APT_S
+        _apt(until, packages, "update", "-qq")
+        _apt(until, packages, "install", "-y", "-qq", "--no-install-recommends", *packages)
         left = missing_packages()
         if left:
             raise Unsuitable(f"still missing after apt-get install: {' '.join(left)}")
