@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
-import gzip
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.kit.seeds import shared_rows
 from tests.operator.fake_kube import FakeKube
 from tests.operator.fake_routers import FakeMesh, FakeRouter
 from waymesh_operator.cluster.context import OperatorSettings
@@ -159,7 +159,7 @@ class Lab:
         address = next(self._addresses)
         config = self.kube.objects["ConfigMap", NAMESPACE, "mesh-seed"]
         router = self.mesh.start(address, name)
-        router.seed(json.loads(gzip.decompress(base64.b64decode(config["binaryData"]["shared.json.gz"]))))
+        router.seed(shared_rows(lambda name: self.kube.objects.get(("ConfigMap", NAMESPACE, name))))
         router.seed(json.loads(config["data"][f"{name}.json"]))
         owner = {"uid": stateful_set["metadata"]["uid"], "kind": "StatefulSet"}
         labels = stateful_set["spec"]["template"]["metadata"]["labels"]

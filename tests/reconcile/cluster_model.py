@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import copy
-import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.kit.seeds import shared_rows
 from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
@@ -182,7 +181,7 @@ class ModelCluster:
         """A pod starts from its ConfigMap, alone."""
         name = f"mesh-{ordinal}"
         seeds = self.objects["ConfigMap", "mesh-seed"]
-        shared = json.loads(gzip.decompress(base64.b64decode(seeds["binaryData"]["shared.json.gz"])))
+        shared = shared_rows(lambda name: self.objects.get(("ConfigMap", name)))
         entities = [_entity(row) for row in [*json.loads(seeds["data"][f"{name}.json"]), *shared]]
         said = {e.attributes["module"] for e in entities if e.type == LOG}
         entities += [_entity(["log", {"module": m, "enable": "default"}]) for m in LOG_MODULES if m not in said]

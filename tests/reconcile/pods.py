@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 from tests.kit.boot import BootedRouter
 from tests.kit.ports import free_port
+from tests.kit.seeds import shared_rows
 from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
 from waymesh_operator.cluster.desired import DesiredState
@@ -42,7 +42,7 @@ class Pods:
             for key, value in objects[name]["data"].items():
                 (self.folder / path.lstrip("/") / key).write_bytes(base64.b64decode(value))
         seeds = objects["ConfigMap mesh-seed"]
-        shared = json.loads(gzip.decompress(base64.b64decode(seeds["binaryData"]["shared.json.gz"])))
+        shared = shared_rows(lambda name: objects.get(f"ConfigMap {name}"))
         for ordinal, ports in enumerate(self.ports):
             own = json.loads(seeds["data"][f"mesh-{ordinal}.json"])
             rows = tuple([[k, self.moved(ordinal, a)] for k, a in part] for part in (shared, own))

@@ -212,8 +212,8 @@ def _running(mesh: ObservedMesh) -> frozenset[str]:
 
 
 def _digest(desired: DesiredState) -> str:
-    seeds = next((item for item in desired.objects if item["kind"] == "ConfigMap"), None)
-    return str(seeds["metadata"]["annotations"][MANIFEST_ANNOTATION]) if seeds else ""
+    seeds = [item for item in desired.objects if item["kind"] == "ConfigMap"]
+    return " ".join(str(item["metadata"]["annotations"][MANIFEST_ANNOTATION]) for item in seeds)
 
 
 RefusalKey = tuple[str, tuple[str, str]]

@@ -78,6 +78,8 @@ class ClusterContext:
     routes: RouteApis = field(default_factory=RouteApis)
     # The addresses of each exposure, by its name; only read for listeners with failover lists.
     addresses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Number of ConfigMaps with seeds.
+    seeds_now: int = 1
 
 
 def referenced_secrets(resources: Resources) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from waymesh_operator.resources.dependents import Resources
@@ -57,7 +57,7 @@ from .mesh import (
     own_seed,
     peers_below,
     render,
-    shared_seed,
+    shared_seeds,
 )
 from .objects import (
     LIMIT_BYTES,
@@ -70,10 +70,10 @@ from .objects import (
     metrics_service,
     network_policy,
     seed_bytes,
-    seed_config_map,
+    seed_config_maps,
     tls_secrets,
 )
-from .stateful_set import image_of, stateful_set
+from .stateful_set import image_of, reads_several, stateful_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class DesiredState:
     """The desired state of one Router, in a cluster or in local mode."""
 
     mesh: DesiredMesh
-    # Full manifests in the order in which to apply them, the seed ConfigMap and the StatefulSet last. None in local
-    # mode.
+    # Full manifests in the order in which to apply them, the ConfigMaps with seeds and the StatefulSet last. None in
+    # local mode.
     objects: tuple[Manifest, ...]
     # For each resource that refers to the Router, and in a cluster for the Router itself.
     verdicts: Mapping[tuple[str, Ref], Verdict]
@@ -129,14 +129,14 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         _desired_router(router, ordinal, found, shared, context, _failover_listeners(router, ordinal, tokens, context))
         for ordinal in range(count)
     )
-    config_map, unusable = _seeds(router, routers, shared)
+    seeds, unusable = _seeds(router, routers, shared, context)
     obstacles = Obstacles(_without_certificates(router, context), unusable)
     verdicts["Router", router.ref] = _verdict(router, context, str(obstacles))
     repair = router.drift == "Repair"
     mesh = DesiredMesh(
         router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused, router.balance
     )
-    objects = (*_objects(resources, context, verdicts), config_map, stateful_set(router, context))
+    objects = (*_objects(resources, context, verdicts), *seeds, stateful_set(router, context))
     return DesiredState(
         mesh,
         objects,
@@ -257,21 +257,40 @@ def _desired_router(
     return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
 
 
-def _seeds(router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...]) -> tuple[Manifest, str]:
-    """The seed ConfigMap, and an error message if it is too large, or if routers would not start with it."""
-    packed = shared_seed(shared)
+SEED_MAPS = (1, 2, 4)
+"""Numbers of ConfigMaps over which the seeds are spread. It does not become smaller while a mesh exists."""
+
+
+def _seeds(
+    router: Router, routers: tuple[DesiredRouter, ...], shared: tuple[Entity, ...], context: ClusterContext
+) -> tuple[list[Manifest], str]:
+    """The ConfigMaps with seeds, and an error message: they are too large, or routers would not start with them."""
     own = {item.id: own_seed(item) for item in routers}
     live = [entity for entity in shared if only_live(entity)]
-    size = seed_bytes(packed, own)
-    wrong = "" if size <= LIMIT_BYTES else f"the configuration has {size:,} bytes, more than one ConfigMap can hold"
+    several = reads_several(router, context)
+    found: list[Manifest] = []
+    for count in [count for count in SEED_MAPS if count >= context.seeds_now] if several else SEED_MAPS[:1]:
+        packed = shared_seeds(shared, count)
+        found = seed_config_maps(router, packed, own, render(live) if live else "", several=several)
+        if all(seed_bytes(config_map) <= LIMIT_BYTES for config_map in found):
+            break
+    wrong = _too_large(found, several)
     entities = (*shared, *(entity for item in routers for entity in item.own))
     if refused := next(filter(None, map(refusal, entities)), ""):
         wrong = f"routers would not start with the configuration: {refused}"
-    return seed_config_map(router, packed, own, render(live) if live else ""), wrong
+    return found, wrong
+
+
+def _too_large(config_maps: Sequence[Manifest], several: bool) -> str:
+    size, name = max((seed_bytes(config_map), str(config_map["metadata"]["name"])) for config_map in config_maps)
+    if size <= LIMIT_BYTES:
+        return ""
+    text = f"the configuration in ConfigMap {name} has {size:,} bytes, more than one ConfigMap can hold"
+    return text if several else f"{text}; with their next image (spec.pod.image), routers read {SEED_MAPS[-1]}"
 
 
 def _objects(resources: Resources, context: ClusterContext, verdicts: Verdicts) -> list[Manifest]:
-    """Return all objects except the seed ConfigMap and the StatefulSet."""
+    """Return all objects except the ConfigMaps with seeds and the StatefulSet."""
     router = resources.router
     found: list[Manifest] = []
     if context.tls is not None:

@@ -6,6 +6,7 @@ import functools
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.builders import NO_OPTIONS, OPEN, ListenerOptions, Security, router_entity
 from waymesh_operator.router_entities.names import (
+    ADDRESS,
+    AUTOLINK,
     CREDENTIALS,
+    LINKROUTE,
     LISTENER,
     LOG,
     ROUTER,
@@ -131,6 +135,10 @@ def peers_below(router: Router, ordinal: int) -> tuple[int, ...]:
 
 
 SHARED_FILE = "shared.json.gz"
+SHARED_FILES = (SHARED_FILE, "shared-2.json.gz", "shared-3.json.gz", "shared-4.json.gz")
+"""The files in which a router finds what all routers of its mesh share. Those that are not needed hold nothing."""
+_NUMEROUS = (ADDRESS, LINKROUTE, AUTOLINK)
+"""Types whose entities need no other entity when a router starts, so that they may be in any file."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -151,6 +159,19 @@ def shared_seed(entities: Iterable[Entity]) -> bytes:
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
         file.write(render(entity for entity in entities if not only_live(entity)).encode())
     return packed.getvalue()
+
+
+def shared_seeds(entities: Iterable[Entity], count: int) -> list[bytes]:
+    """Return the seed shared by all routers in this number of files.
+
+    Which file an entity is in depends on its name and on the number alone. Files are replaced one after the other: a
+    router that starts meanwhile finds no entity in two of them, which it would refuse.
+    """
+    files: list[list[Entity]] = [[] for _ in range(count)]
+    for entity in entities:
+        spread = count > 1 and entity.type in _NUMEROUS
+        files[zlib.crc32(entity.base_name.encode()) % count if spread else 0].append(entity)
+    return [shared_seed(file) for file in files]
 
 
 def own_seed(router: DesiredRouter) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from waymesh_operator.resources.listener import app_protocol
@@ -18,7 +18,7 @@ from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
-from .mesh import SHARED_FILE
+from .mesh import SHARED_FILE, SHARED_FILES, shared_seed
 
 Manifest = Mapping[str, Any]
 ROUTER_LABEL = "waymesh.io/router"
@@ -231,16 +231,43 @@ LIVE_KEY = "live"
 """Key of what routers get only while they run: no pod boots with it, but a change of it is one of the configuration."""
 
 
-def seed_config_map(router: Router, shared: bytes, own: Mapping[str, str], live: str = "") -> Manifest:
-    """Return the ConfigMap with the pods' boot configuration; `own` by router id. `live`: see LIVE_KEY."""
-    packed = base64.b64encode(shared).decode()
+NOTHING = shared_seed(())
+"""The content of a file of shared entities that is not needed."""
+
+
+def seed_name(router: str, number: int) -> str:
+    """Return the name of a ConfigMap with seeds; `number` is 1 for the first one, which every mesh has."""
+    return f"{router}-seed" if number == 1 else f"{router}-seed-{number}"
+
+
+def seed_config_maps(
+    router: Router, shared: Sequence[bytes], own: Mapping[str, str], live: str = "", *, several: bool = False
+) -> list[Manifest]:
+    """Return the ConfigMaps with the pods' boot configuration: one for each of the files `shared`; `own` by router id.
+    `live`: see LIVE_KEY. `several`: pods read all SHARED_FILES, so that each must exist. The files that are not needed
+    are in the first ConfigMap; the volume of a pod shows those of later ConfigMaps in their place."""
+    files = dict.fromkeys(SHARED_FILES[1:], NOTHING) if several else {}
     data = {f"{name}.json": text for name, text in own.items()} | ({LIVE_KEY: live} if live else {})
-    return make(router, "v1", "ConfigMap", "-seed", {"binaryData": {SHARED_FILE: packed}, "data": data})
+    contents: list[dict[str, Any]] = [{"binaryData": _packed(files | {SHARED_FILE: shared[0]}), "data": data}]
+    contents += [{"binaryData": _packed({name: file})} for name, file in zip(SHARED_FILES[1:], shared[1:])]
+    found = enumerate(contents, 1)
+    return [make(router, "v1", "ConfigMap", seed_name("", number), content) for number, content in found]
 
 
-def seed_bytes(shared: bytes, own: Mapping[str, str]) -> int:
-    """Return the part of the limit that the seeds use, in bytes."""
-    return len(shared) + sum(len(text.encode()) for text in own.values())
+def _packed(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(data).decode() for name, data in files.items()}
+
+
+def seed_bytes(config_map: Manifest) -> int:
+    """Return the part of the limit that a ConfigMap uses, in bytes."""
+    packed, texts = config_map.get("binaryData", {}).values(), config_map.get("data", {}).values()
+    return sum(len(text) * 3 // 4 for text in packed) + sum(len(text.encode()) for text in texts)
+
+
+def seeds_now(router: str, objects: Iterable[tuple[str, str, str]]) -> int:
+    """Return the number of the last ConfigMap with seeds among the objects of a mesh, (kind, namespace, name) each."""
+    names = {name for kind, _, name in objects if kind == "ConfigMap"}
+    return max((number for number in range(1, len(SHARED_FILES) + 1) if seed_name(router, number) in names), default=1)
 
 
 def tls_secrets(router: Router, tls: MeshTls) -> list[Manifest]:

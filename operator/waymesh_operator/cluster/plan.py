@@ -98,15 +98,16 @@ def plan(
         return ()
     if at_routers is None:
         at_routers = entity_actions(desired, observed)
-    *others, seed_map, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None, None]
-    given = _given(*others)
+    *others, workload = [_applied(manifest, observed) for manifest in desired.objects] or [None]
+    seed_maps = [step for step in _given(*others) if step.manifest["kind"] == CONFIG_MAP]
+    given = [step for step in _given(*others) if step.manifest["kind"] != CONFIG_MAP]
     removed = list(_removed(desired, observed))
     closing = [step for step in removed if is_exposure(observed.objects[step.kind, step.name])]
-    writable = _given(seed_map) if not desired.obstacles.configuration else []
+    writable = seed_maps if not desired.obstacles.configuration else []
     seeds: list[ApplyObject | WriteSeed] = [*writable, *_changed_seeds(desired, observed)]
     # A router with the seed that it should have has received the configuration: a difference now is drift, except on
     # routers that booted with an older seed.
-    every = desired.mesh.repair or seed_map is not None
+    every = desired.mesh.repair or bool(seed_maps)
     behind = observed.fresh | {action.router_id for action in seeds}
     return (
         *closing,
@@ -141,9 +142,9 @@ def drift(
     `at_routers` as in `plan`."""
     if desired.mesh.paused:
         return Drift()
-    seeds = next(manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP)
+    seeds = [manifest for manifest in desired.objects if manifest["kind"] == CONFIG_MAP]
     found: set[tuple[str, tuple[str, str]]] = set()
-    if not needs_apply(seeds, _live(observed, seeds)):
+    if not any(needs_apply(manifest, _live(observed, manifest)) for manifest in seeds):
         steps = entity_actions(desired, observed) if at_routers is None else at_routers
         found = {(step.router_id, step.entity.key) for step in steps}
         found = {(name, key) for name, key in found if name not in observed.fresh}

@@ -16,7 +16,7 @@ from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
-from .mesh import SHARED_FILE
+from .mesh import SHARED_FILE, SHARED_FILES
 from .objects import (
     LEAVING_ANNOTATION,
     RESTARTED_ANNOTATION,
@@ -25,6 +25,7 @@ from .objects import (
     make,
     marked,
     needs_apply,
+    seed_name,
     selector_of,
 )
 
@@ -111,7 +112,7 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
-        "volumes": [*_volumes(router.ref.name), volume(router, context)],
+        "volumes": [*_volumes(router.ref.name, reads_several(router, context)), volume(router, context)],
         "topologySpreadConstraints": [dict(item) for item in pod.spread] or _spread(router.ref.name),
     }
     chosen = {
@@ -129,12 +130,12 @@ def _pod_spec(router: Router, context: ClusterContext) -> dict[str, Any]:
 
 
 def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
-    own = f"{SEED_FOLDER}/$(POD_NAME).json"
+    files = (*(SHARED_FILES if reads_several(router, context) else (SHARED_FILE,)), "$(POD_NAME).json")
     container: dict[str, Any] = {
         "name": "router",
         "image": image_of(router, context),
         "imagePullPolicy": router.pod.image_pull_policy or context.settings.image_pull_policy,
-        "command": ["waymesh-router", "-c", f"{SEED_FOLDER}/{SHARED_FILE}", "-c", own],
+        "command": ["waymesh-router", *(word for name in files for word in ("-c", f"{SEED_FOLDER}/{name}"))],
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "ports": [_port("mesh", MESH_PORT), _port("management", MANAGEMENT_PORT), _port("http", HTTP_PORT)],
         "lifecycle": {"preStop": {"exec": {"command": ["waymesh-router", "--drain"]}}},
@@ -182,10 +183,19 @@ def _same_image(router: Router, context: ClusterContext) -> Mapping[str, Any] | 
     return live if live is not None and live.get("image") == image_of(router, context) else None
 
 
-def _volumes(name: str) -> list[dict[str, Any]]:
-    """Mount folders, never single files: only mounts of whole folders are updated while the pod runs."""
+def reads_several(router: Router, context: ClusterContext) -> bool:
+    """Whether the pods read seeds of several ConfigMaps. Those that began with one do so with their next image."""
+    live = _same_image(router, context)
+    return live is None or f"{SEED_FOLDER}/{SHARED_FILES[-1]}" in (live.get("command") or ())
+
+
+def _volumes(name: str, several: bool) -> list[dict[str, Any]]:
+    """Mount folders, never single files: only mounts of whole folders are updated while the pod runs. `several`: the
+    ConfigMaps after the first one exist only while they are needed."""
+    first, *others = [seed_name(name, number) for number in range(1, len(SHARED_FILES) + 1)]
+    sources = [{"configMap": {"name": first}}, *({"configMap": {"name": n, "optional": True}} for n in others)]
     return [
-        {"name": "seed", "configMap": {"name": f"{name}-seed"}},
+        {"name": "seed", **({"projected": {"sources": sources}} if several else {"configMap": {"name": first}})},
         *(
             {"name": volume, "secret": {"secretName": f"{name}-{volume}", "defaultMode": SECRET_MODE}}
             for volume in SECRET_VOLUMES

@@ -84,7 +84,9 @@ def test_a_pod_has_no_more_rights_than_it_needs() -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert container["command"] == [
-        "waymesh-router", "-c", "/etc/waymesh/seed/shared.json.gz", "-c", "/etc/waymesh/seed/$(POD_NAME).json",
+        "waymesh-router", "-c", "/etc/waymesh/seed/shared.json.gz", "-c", "/etc/waymesh/seed/shared-2.json.gz",
+        "-c", "/etc/waymesh/seed/shared-3.json.gz", "-c", "/etc/waymesh/seed/shared-4.json.gz",
+        "-c", "/etc/waymesh/seed/$(POD_NAME).json",
     ]  # fmt: skip
     assert container["lifecycle"]["preStop"]["exec"]["command"] == ["waymesh-router", "--drain"]
     assert spec["terminationGracePeriodSeconds"] == 45

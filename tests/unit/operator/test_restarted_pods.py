@@ -54,7 +54,7 @@ def live(router: Router = ROUTER) -> dict[str, Any]:
     template["spec"] |= {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
     template["spec"]["containers"][0].setdefault("resources", {})
     template["spec"]["containers"][0]["terminationMessagePath"] = "/dev/termination-log"
-    template["spec"]["volumes"][0]["configMap"]["defaultMode"] = 420
+    template["spec"]["volumes"][0]["projected"]["defaultMode"] = 420
     return body
 
 

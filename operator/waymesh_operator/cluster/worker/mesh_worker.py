@@ -17,7 +17,7 @@ from waymesh_operator.cluster.apply import DeliveredSeeds, ObjectWriter, Refusal
 from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
 from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.exposure import exposed_addresses
-from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION
+from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION, seeds_now
 from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, ROUTER, SELECTOR
@@ -264,6 +264,7 @@ class MeshWorker:
             service_accounts=await self._service_accounts(resources, objects),
             routes=routes,
             addresses=exposed_addresses(resources.router, objects),
+            seeds_now=seeds_now(name, objects),
         )
 
     def _users_now(self, objects: dict[Key, Object]) -> bytes:

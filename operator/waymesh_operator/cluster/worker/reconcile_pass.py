@@ -10,7 +10,7 @@ from waymesh_operator.cluster.actions import Action, ApplyObject
 from waymesh_operator.cluster.apply import DeliveredSeeds, RefusalKey
 from waymesh_operator.cluster.context import ClusterContext
 from waymesh_operator.cluster.desired import DesiredState, desired_cluster
-from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION
+from waymesh_operator.cluster.objects import MANIFEST_ANNOTATION, seed_name
 from waymesh_operator.cluster.plan import Drift, ObservedState, drift, entity_actions, plan
 from waymesh_operator.kube import RESOURCES
 from waymesh_operator.resources.dependents import Resources
@@ -85,10 +85,19 @@ def repairs(action: Action, this_pass: ReconcilePass, router: Object) -> bool:
         return False
     live = this_pass.observed.objects.get((action.manifest["kind"], metadata["name"]))
     wanted = (metadata.get("annotations") or {}).get(MANIFEST_ANNOTATION)
+    if live is None and _is_for_growth(action, this_pass):
+        return False
     if live is None:
         status = router.get("status") or {}
         return holds(status, "Programmed") and status.get("observedGeneration") == router["metadata"]["generation"]
     return bool(wanted == (live["metadata"].get("annotations") or {}).get(MANIFEST_ANNOTATION))
+
+
+def _is_for_growth(action: ApplyObject, this_pass: ReconcilePass) -> bool:
+    """Whether the object is a further ConfigMap for seeds that are spread anew, which changes the first one, too."""
+    names = {step.manifest["metadata"]["name"] for step in this_pass.actions if isinstance(step, ApplyObject)}
+    first = seed_name(this_pass.desired.mesh.ref.name, 1)
+    return action.manifest["kind"] == "ConfigMap" and action.manifest["metadata"]["name"] != first and first in names
 
 
 def growth(action: Action, this_pass: ReconcilePass) -> str:
