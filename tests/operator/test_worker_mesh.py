@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.cluster.worker import mesh_worker
+from waymesh_operator.cluster.context import ClusterContext
+from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.worker import mesh_worker, reconcile_pass
 from waymesh_operator.cluster.worker.reconcile_pass import planned
 from waymesh_operator.cluster.worker.steady import FULL_S
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
+from waymesh_operator.resources.dependents import Resources
 
 pytestmark = pytest.mark.engine_independent
 
@@ -337,5 +340,32 @@ def test_worker_plans_again_only_after_a_change_or_two_minutes(monkeypatch: pyte
         assert lab.live("mesh-1").names("router.config.address") == ["k8s/ns/Address/orders"]
         assert await plans_after(lambda: lab.add("Address", "bills", prefix="bills", distribution="balanced")) > 0
         assert await plans_after(lambda: None) == 0
+
+    run(story)
+
+
+def test_worker_computes_the_desired_state_once_for_the_passes_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes after the first one find what was changed; what is desired changes with resources and context only."""
+    computed: list[int] = []
+
+    def counted(resources: Resources, context: ClusterContext) -> DesiredState:
+        computed.append(len(resources.addresses))
+        return desired_cluster(resources, context)
+
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        monkeypatch.setattr(reconcile_pass, "desired_cluster", counted)
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        assert await lab.turn() == "busy"
+        assert computed == [1]
+        assert lab.live("mesh-1").names("router.config.address") == ["k8s/ns/Address/orders"]
+        await lab.settle()
+        computed.clear()
+        lab.router(3)
+        await lab.turn()
+        assert len(computed) > 1, "the size of the live StatefulSet, which is part of the context, has changed"
+        await lab.settle()
+        assert lab.mesh.names_up() == ["mesh-0", "mesh-1", "mesh-2"]
 
     run(story)

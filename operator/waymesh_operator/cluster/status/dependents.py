@@ -219,8 +219,8 @@ def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: Mesh
     rows: dict[str, Row] = {}
     for entity in entities:
         for router in seen.placed(entity.name):
-            row = _row(entity, router, seen)
-            rows[router.id] = min(rows.get(router.id, row), row, key=lambda r: WORST_FIRST.index(r.state))
+            row, former = _row(entity, router, seen), rows.get(router.id)
+            rows[router.id] = row if former is None else min(former, row, key=lambda r: WORST_FIRST.index(r.state))
     container = next((seen.desired.containers.get(entity.name, "") for entity in entities), "")
     return _where_connected(list(rows.values()), container, seen) if container else list(rows.values())
 
@@ -246,7 +246,7 @@ def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
     if not live:
         return Row(router.id, MISSING, "not on the router yet")
     # Next to an entity that is being deleted, its replacement may exist already.
-    chosen = min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
+    chosen = live[0] if len(live) == 1 else min(live, key=lambda entity: bool(entity.attributes.get(QUIESCING)))
     if chosen.type == VHOST:
         return _enforced(router.id, seen)
     return _inactive(_reported_state(router.id, chosen), chosen, seen)

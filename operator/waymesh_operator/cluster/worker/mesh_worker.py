@@ -132,11 +132,13 @@ class MeshWorker:
     async def _reconcile(self, resources: Resources, objects: dict[Key, Object]) -> str:
         body = objects["Router", self.mesh.namespace, self.mesh.name]
         busy = False
+        former: ReconcilePass | None = None
         for number in range(PASSES):
             observation, context = await self._observe(resources, objects)
             if not number and self._steady.holds(objects, observation, context):
                 return "done"
-            this_pass, result = await self._pass(resources, objects, body, observation, context)
+            former = await self._plan(resources, objects, observation, context, former)
+            this_pass, result = await self._pass(former, resources, body)
             busy = busy or bool(result.taken)
             if result.errors or not result.taken:
                 break
@@ -155,15 +157,9 @@ class MeshWorker:
         return "done"
 
     async def _pass(
-        self,
-        resources: Resources,
-        objects: dict[Key, Object],
-        body: Object,
-        observation: Observation,
-        context: ClusterContext,
+        self, this_pass: ReconcilePass, resources: Resources, body: Object
     ) -> tuple[ReconcilePass, Result]:
-        """Plan and apply. The results of our changes are known without reading again, so a second pass is cheap."""
-        this_pass = await self._plan(resources, objects, observation, context)
+        """Apply a plan. The results of our changes are known without reading again, so a second pass is cheap."""
         # What a router refused is not drift: nobody changed it.
         current = max(0, this_pass.drift.current - len(self._refusals.reasons))
         this_pass = dataclasses.replace(
@@ -212,9 +208,10 @@ class MeshWorker:
         objects: dict[Key, Object],
         observation: Observation,
         context: ClusterContext,
+        former: ReconcilePass | None = None,
     ) -> ReconcilePass:
         return await self._world.in_thread(
-            functools.partial(planned, resources, context, objects, observation, self._delivered)
+            functools.partial(planned, resources, context, objects, observation, self._delivered, former)
         )
 
     def _seen(
