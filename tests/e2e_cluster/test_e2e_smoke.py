@@ -171,7 +171,7 @@ REFUSED = {
     "no quantity": (resource("Router", pod={"resources": {"limits": {"memory": "512MB"}}}), "memory"),
     "one delivery of none": (resource("Router", telemetry={"sampleOneIn": 0}), "spec.telemetry.sampleOneIn"),
     "a claim that nothing uses": (
-        resource("Router", telemetry={"target": "Off", "claimRef": {"name": "c"}}),
+        resource("Router", telemetry={"target": "EmptyDir", "claimRef": {"name": "c"}}),
         "claimRef is required with target: Claim",
     ),
     "users in their former shape": (
@@ -203,14 +203,21 @@ def test_bad_manifest_is_refused_in_clear_words(namespace: Namespace, crds: list
     assert namespace.get(manifest["kind"], "x") is None
 
 
-def test_patch_that_leaves_a_claim_beside_another_target_is_refused(namespace: Namespace, crds: list[str]) -> None:
+def test_a_patch_of_the_target_keeps_the_claim_only_with_off(namespace: Namespace, crds: list[str]) -> None:
     namespace.apply(resource("Router", telemetry={"target": "Claim", "claimRef": {"name": "files"}}))
-    for target in ("Off", "EmptyDir", None):
+
+    def set_target(target: str | None) -> None:
         patch = json.dumps({"spec": {"telemetry": {"target": target}}})
+        namespace.kubectl("patch", "router/x", "--type=merge", "-p", patch)
+
+    for target in ("EmptyDir", None):
         with pytest.raises(CommandError, match="claimRef is required with target: Claim"):
-            namespace.kubectl("patch", "router/x", "--type=merge", "-p", patch)
+            set_target(target)
     found = namespace.get("Router", "x") or {}
     assert found["spec"]["telemetry"]["target"] == "Claim"
+    set_target("Off")
+    found = namespace.get("Router", "x") or {}
+    assert found["spec"]["telemetry"] | {"target": "Off", "claimRef": {"name": "files"}} == found["spec"]["telemetry"]
 
 
 def test_role_cannot_change(namespace: Namespace, crds: list[str]) -> None:
