@@ -267,6 +267,22 @@ def is_blocked(link: RouterLink, now: float) -> bool:
     return seconds_without_credit(link, now) > BLOCKED_S
 
 
+def counts_of(link: RouterLink, delays: Delays) -> tuple[int, ...]:
+    """Deliveries of a link so far: all, pre-settled, dropped, accepted, rejected, released, modified, and those that
+    took longer than 1 s and 10 s to settle."""
+    return (
+        deliveries_of(link),
+        link.presettled,
+        link.dropped_presettled,
+        link.accepted,
+        link.rejected,
+        link.released,
+        link.modified,
+        delays.one_s,
+        delays.ten_s,
+    )
+
+
 def deliveries_of(link: RouterLink) -> int:
     """Deliveries so far. The AMQP delivery-count of an incoming link starts at any value, so its counters are added
     instead; that of an outgoing link starts at 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import add
 from typing import TYPE_CHECKING
 
-from waymesh_router.core.link_health import LinkHealth, deliveries_of, is_blocked
+from waymesh_router.core.link_health import LinkHealth, counts_of, is_blocked
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import RouterLink
@@ -22,19 +22,7 @@ Numbers = tuple[int, ...]
 
 def numbers_of(link: RouterLink, health: LinkHealth) -> Numbers:
     """The deliveries of a link by outcome and delay."""
-    delays = health.of(link)
-    return (
-        deliveries_of(link),
-        link.presettled,
-        link.dropped_presettled,
-        link.accepted,
-        link.rejected,
-        link.released,
-        link.modified,
-        delays.one_s,
-        delays.ten_s,
-        int(is_blocked(link, health.now)),
-    )
+    return (*counts_of(link, health.of(link)), int(is_blocked(link, health.now)))
 
 
 def detail_of(numbers: Numbers) -> dict[str, str | int]:

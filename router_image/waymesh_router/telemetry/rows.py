@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.addresses.keys import MOBILE, key_name
 from waymesh_router.core.forwarding.annotations import FALLBACK, FALLBACK_PHASE
-from waymesh_router.core.link_health import deliveries_of, seconds_without_credit
+from waymesh_router.core.link_health import counts_of, seconds_without_credit
 from waymesh_router.core.link_kinds import DISTRIBUTIONS
 from waymesh_router.management.statistics import router_statistics
 from waymesh_router.management.tables import LINK_TYPES
@@ -109,15 +109,7 @@ def link_row(event: str, link: RouterLink, view: RouterView, now: float, undeliv
         int(seconds_without_credit(link, now)),
         link.undelivered() if link.is_sender else undelivered,
         link.unsettled,
-        deliveries_of(link),
-        link.presettled,
-        link.dropped_presettled,
-        link.accepted,
-        link.rejected,
-        link.released,
-        link.modified,
-        delays.one_s,
-        delays.ten_s,
+        *counts_of(link, delays),
         delays.stuck,
         link.priority,
     )
