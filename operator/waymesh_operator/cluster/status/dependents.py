@@ -77,8 +77,7 @@ def autolink_status(
 ) -> dict[str, Any]:
     """`.status` of an AutoLink."""
     rows = _rows("AutoLink", autolink, autolink_entities(autolink), seen)
-    case = _Case("AutoLink", autolink, seen, rows)
-    return _status(case, before, now) | {"active": _share(rows)} | _state(case)
+    return _status_and_state(_Case("AutoLink", autolink, seen, rows), {"active": _share(rows)}, before, now)
 
 
 def linkroute_status(
@@ -88,8 +87,7 @@ def linkroute_status(
     rows = _rows("LinkRoute", linkroute, linkroute_entities(linkroute), seen)
     links = sum(_count(entity, seen) for entity in linkroute_entities(linkroute)) if seen else 0
     fields = {"match": linkroute.match, "active": _share(rows), "links": links}
-    case = _Case("LinkRoute", linkroute, seen, rows)
-    return _status(case, before, now) | fields | _state(case)
+    return _status_and_state(_Case("LinkRoute", linkroute, seen, rows), fields, before, now)
 
 
 def exchange_status(
@@ -98,8 +96,7 @@ def exchange_status(
     """`.status` of an Exchange."""
     rows = _rows("Exchange", exchange, exchange_entities(exchange), seen)
     fields = {"bindings": len(exchange.bindings), "active": _share(rows)}
-    case = _Case("Exchange", exchange, seen, rows)
-    return _status(case, before, now) | fields | _state(case)
+    return _status_and_state(_Case("Exchange", exchange, seen, rows), fields, before, now)
 
 
 def broker_status(
@@ -109,8 +106,7 @@ def broker_status(
     if broker.incoming_id:
         return _incoming_status(broker, seen, before, now)
     rows = _rows("Broker", broker, [Entity(CONNECTOR, broker_name(broker.ref))], seen)
-    case = _Case("Broker", broker, seen, rows)
-    return _status(case, before, now) | {"connected": _share(rows)} | _state(case)
+    return _status_and_state(_Case("Broker", broker, seen, rows), {"connected": _share(rows)}, before, now)
 
 
 def _incoming_status(
@@ -126,8 +122,7 @@ def _incoming_status(
         ]
     fields = {"connected": _share(rows)}
     rows = _where_connected(rows, broker.incoming_id, seen) if seen else rows
-    case = _Case("Broker", broker, seen, rows)
-    return _status(case, before, now) | fields | _state(case)
+    return _status_and_state(_Case("Broker", broker, seen, rows), fields, before, now)
 
 
 def _where_connected(rows: Sequence[Row], container: str, seen: MeshSnapshot) -> list[Row]:
@@ -154,8 +149,7 @@ def router_link_status(
     expiring = () if validity is None else (link_expiring(link, validity, now),)
     if validity is not None:
         fields["certificateNotAfter"] = timestamp(validity.end)
-    case = _Case("RouterLink", link, seen, rows, expiring)
-    return _status(case, before, now) | fields | _state(case)
+    return _status_and_state(_Case("RouterLink", link, seen, rows, expiring), fields, before, now)
 
 
 def _dated(rows: Sequence[Row], before: Mapping[str, Any], now: datetime) -> list[Row]:
@@ -192,8 +186,7 @@ def vhost_policy_status(
         "dryRunDenials": counts.dry_run[policy.hostname],
         "groups": groups,
     }
-    case = _Case("VhostPolicy", policy, seen, rows)
-    return _status(case, before, now) | fields | _state(case)
+    return _status_and_state(_Case("VhostPolicy", policy, seen, rows), fields, before, now)
 
 
 def _count(entity: Entity, seen: MeshSnapshot) -> int:
@@ -299,6 +292,13 @@ def _status(case: _Case, before: Mapping[str, Any], now: datetime) -> dict[str, 
         "routers": [row.render() for row in case.rows],
         "conditions": rendered([*_conditions(case), *case.more], before, generation, now),
     }
+
+
+def _status_and_state(
+    case: _Case, fields: Mapping[str, Any], before: Mapping[str, Any], now: datetime
+) -> dict[str, Any]:
+    """Return the status with the fields of this kind, and the worst state on any router."""
+    return {**_status(case, before, now), **fields, **_state(case)}
 
 
 def _conditions(case: _Case) -> list[Condition]:
