@@ -16,8 +16,9 @@ from waymesh_router.policy.enforcement import Enforcement
 from waymesh_router.policy.explain import explain
 from waymesh_router.policy.links import LinkRequest
 
+NEEDED = ("host", "address", "direction")
 ASKED = ("user", "host", "hostname", "policyVhost", "tokenGroups", "address", "direction")
-"""Members of the body of a request; `host`, `address` and `direction` are needed."""
+"""Members of the body of a request."""
 MAX_CHARACTERS = 500
 """Maximum length of a reason: it can list all addresses of a user group."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.management.stub_router import NODE, Manager, StubRouter
 from waymesh_router.clients.policy_check import ASKED, MAX_CHARACTERS
-from waymesh_router.runtime.http.rest_request import CHECKED
+from waymesh_router.runtime.http.openapi import document
 
 pytestmark = pytest.mark.engine_independent
 STAFF = {"users": "ann", "remoteHosts": "10.0.0.0-10.9.9.9", "sources": "news*, ${user}.in", "targets": "orders"}
@@ -106,4 +106,5 @@ def test_without_policy_all_is_allowed(router: StubRouter) -> None:
 
 
 def test_the_parameters_of_rest_are_those_of_the_operation() -> None:
-    assert CHECKED == ASKED
+    given = document({"entityTypes": {}})["paths"]["/api/v1/check-policy"]["get"]["parameters"]
+    assert [parameter["name"] for parameter in given] == [*ASKED, "router"]

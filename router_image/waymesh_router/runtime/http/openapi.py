@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from waymesh_router.clients.policy_check import ASKED, NEEDED
 from waymesh_router.runtime.http.caller import PREFIX
-from waymesh_router.runtime.http.rest_request import CHECK, CHECKED, MOST_ROWS, ROWS
+from waymesh_router.runtime.http.rest_request import CHECK, MOST_ROWS, ROWS
 
 _TYPES: Mapping[str, Mapping[str, Any]] = {
     "integer": {"type": "integer"},
@@ -52,7 +53,7 @@ def document(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _check() -> dict[str, Any]:
     reasons = {"type": "array", "items": {"type": "string"}}
     found = {"type": "object", "properties": {"allowed": {"type": "boolean"}, "reasons": reasons}}
-    given = [_text_parameter(name) | {"required": name in ("host", "address", "direction")} for name in CHECKED]
+    given = [_text_parameter(name) | {"required": name in NEEDED} for name in ASKED]
     return {
         "summary": "Whether policy allows a connection and a link, and which rule decides.",
         "parameters": [*given, _text_parameter("router")],

@@ -10,13 +10,13 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
+from waymesh_router.clients.policy_check import ASKED
 from waymesh_router.runtime.http.caller import PREFIX
 from waymesh_router.runtime.http.message import Fields, Request
 
 DOCUMENT = "openapi.json"
 CHECK = "check-policy"
-CHECKED = ("user", "host", "hostname", "policyVhost", "tokenGroups", "address", "direction")
-"""Parameters of CHECK: the members of the body of CHECK-POLICY."""
+"""Its parameters are the members of the body of CHECK-POLICY."""
 ROWS, MOST_ROWS = 100, 1000
 """Entities in an answer, if `count` is not given, and at most."""
 MOST_GROUPED = 20_000
@@ -64,7 +64,7 @@ def read_call(request: Request) -> Call:
         return Call({**_NODE, "operation": "GET-SCHEMA"}, OPENAPI, router=router)
     if kind == CHECK:
         _allow(request, "GET", "HEAD")
-        asked = {parameter: given.pop(parameter) for parameter in CHECKED if parameter in given}
+        asked = {parameter: given.pop(parameter) for parameter in ASKED if parameter in given}
         _nothing_left(given)
         return Call({**_NODE, "operation": "CHECK-POLICY"}, ENTITY, asked, router)
     if name:
