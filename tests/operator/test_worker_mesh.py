@@ -9,7 +9,8 @@ import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.cluster.context import ClusterContext
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.cluster.worker import mesh_worker, reconcile_pass
 from waymesh_operator.cluster.worker.reconcile_pass import planned
 from waymesh_operator.cluster.worker.steady import FULL_S

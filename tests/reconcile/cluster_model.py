@@ -12,8 +12,9 @@ from typing import Any
 from tests.kit.seeds import shared_rows
 from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.plan import ObservedState, plan
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.actions import (

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
-from waymesh_operator.cluster.desired import DesiredState
-from waymesh_operator.cluster.mesh import Place
 from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
 from waymesh_operator.resources.dependents import Address, Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.actions import (
@@ -25,10 +24,12 @@ from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, Rout
 MESH = Ref("default", "mesh")
 
 
-def places(router: Router) -> list[Place]:
+def places(router: Router) -> list[RouterAddresses]:
     """Made-up places: no two ports are the same."""
     return [
-        Place("127.0.0.1", "127.0.0.1", 20000 + k, 30000 + k, {li.name: li.port + k for li in router.listeners})
+        RouterAddresses(
+            "127.0.0.1", "127.0.0.1", 20000 + k, 30000 + k, {li.name: li.port + k for li in router.listeners}
+        )
         for k in range(router.size)
     ]
 

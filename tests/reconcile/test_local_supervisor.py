@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.plan import ObservedState, plan
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.errors import LocalError, ManifestError
 from waymesh_operator.local import supervisor
 

@@ -15,7 +15,8 @@ from tests.kit.clients import Client
 from tests.kit.waiting import wait_until
 from tests.reconcile.pods import AMQP, Pods
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.manifests import parse_text

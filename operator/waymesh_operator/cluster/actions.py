@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from waymesh_operator.router_entities.actions import RouterAction
 
+from .manifests import Manifest
 from .mesh import DesiredRouter
-from .objects import Manifest
 
 
 @dataclass(frozen=True)

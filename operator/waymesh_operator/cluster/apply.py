@@ -16,10 +16,9 @@ from waymesh_operator.routers.live_router import LiveRouter, Outcome
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale, UpdateFiles
-from .desired import DesiredState
-from .exposure import opens
-from .objects import MANIFEST_ANNOTATION
+from .manifests import MANIFEST_ANNOTATION, opens
 from .plan import Drift
+from .state import DesiredState
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,12 @@ from typing import Any
 
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router
-from waymesh_operator.router_entities.credentials import SecretData, listener_keys
+from waymesh_operator.router_entities.credentials import ENTROPY_BYTES, SecretData, listener_keys
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, token_secrets
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 MESH_PORT, MANAGEMENT_PORT, LOCAL_PORT, HTTP_PORT = 55671, 55672, 55673, 9090
 """Ports of every router pod. LOCAL_PORT is management without TLS, on the pod's loopback only."""
-
-ENTROPY_BYTES = 32
-
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:

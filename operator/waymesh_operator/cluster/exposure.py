@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from waymesh_operator.resources.listener import Expose, Listener, app_protocol, scheme_of
+from waymesh_operator.resources.listener import Expose, Listener, app_protocol
 from waymesh_operator.resources.router import Router, router_id
+from waymesh_operator.router_entities.failover import address, server_urls
 
 from .context import ClusterContext, RouteApis
-from .objects import Manifest, make, marked, port_entry, selector_of
+from .manifests import LISTENER_LABEL, Manifest, marked
+from .objects import make, port_entry, selector_of
 
-LISTENER_LABEL = "waymesh.io/listener"
-"""Label of the Service and the routes of a listener: its name."""
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 """Label that every pod of a StatefulSet has: its name."""
 LONGEST = 63
@@ -85,17 +85,6 @@ def exposure_objects(router: Router, count: int, apis: RouteApis) -> list[Manife
     found = list(exposures(router, count))
     routes = [_route(router, one, apis.served[one.route]) for one in found if one.route in apis.served]
     return [*(_service(router, one) for one in found), *routes]
-
-
-def is_exposure(manifest: Manifest) -> bool:
-    """Return whether an object is the Service or a route of an exposed listener."""
-    return LISTENER_LABEL in (manifest["metadata"].get("labels") or {})
-
-
-def opens(manifest: Manifest) -> bool:
-    """Return whether an object opens access from outside the cluster: a route, or a Service that needs none."""
-    inside = manifest["kind"] == "Service" and manifest["spec"]["type"] == "ClusterIP"
-    return is_exposure(manifest) and not inside
 
 
 def missing_api(router: Router, apis: RouteApis) -> str:
@@ -178,11 +167,6 @@ Objects = Mapping[tuple[str, str], Mapping[str, Any]]
 """Live objects by kind and name."""
 
 
-def address(host: str, port: int) -> str:
-    """`host:port`, with an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def exposure_addresses(exposure: Exposure, objects: Objects, nodes: Mapping[str, str]) -> list[str]:
     """Return the addresses of an exposure as `host:port`; empty while they are unknown. `nodes`: by router id."""
     service, port = objects.get(("Service", exposure.name), {}), exposure.listener.port
@@ -240,25 +224,6 @@ def refusals(route: Mapping[str, Any]) -> list[str]:
         for item in judge.get("conditions") or ()
         if item.get("type") in ("Accepted", "ResolvedRefs", "Admitted") and item.get("status") == "False"
     ]
-
-
-LISTED = 8
-"""Maximum length of a list. Each open carries it, and the seeds of all routers, which one ConfigMap holds."""
-
-
-def server_urls(
-    listener: Listener, ordinal: int, own: Sequence[Iterable[str]], common: Iterable[str]
-) -> tuple[str, ...]:
-    """Return the URLs for clients of the router with this ordinal: the other routers, the next ordinals first, so that
-    clients of different lost routers spread over different routers; then the addresses that lead to any router.
-
-    `own`: for each router that stays, its individual addresses; `common`: those of all routers.
-    """
-    following = [(ordinal + step) % len(own) for step in range(1, len(own) + 1)]
-    others = [place for other in following if other != ordinal for place in own[other]]
-    scheme = scheme_of(listener.http, tls=listener.tls)
-    places = dict.fromkeys((*others[: LISTED - 1], *common))
-    return tuple(f"{scheme}://{place}" for place in places)[:LISTED]
 
 
 def cluster_urls(router: Router, listener: Listener, ordinal: int, context: ClusterContext) -> tuple[str, ...]:

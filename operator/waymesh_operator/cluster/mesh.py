@@ -8,7 +8,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.resources.router import Ref, Router
@@ -36,21 +36,6 @@ def lower_neighbours(ordinal: int, size: int, topology: str) -> tuple[int, ...]:
         return tuple(range(ordinal))
     steps = (1 << bit for bit in range(ordinal.bit_length()))
     return tuple(sorted(ordinal - step for step in steps if step <= ordinal))
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The addresses and ports of one local router."""
-
-    # The address to which it binds, and the host name for other routers.
-    bind: str
-    reach: str
-    mesh_port: int
-    management_port: int
-    # The port of each client listener by its name.
-    ports: Mapping[str, int] = field(default_factory=dict)
-    # Of the console; 0: this router does not serve it.
-    console_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

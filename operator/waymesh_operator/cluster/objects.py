@@ -1,14 +1,9 @@
 """Objects that a Router owns (Services, NetworkPolicy, PodDisruptionBudget, Secrets, the seed ConfigMap, cert-manager's
-Certificates and Issuers), their common metadata, and whether a live object differs from what we set.
-
-The API server adds defaults and other fields and normalises quantities. None of that is a difference: a resync of an
-unchanged mesh must not send requests. A field that we no longer set only shows in the digest of the manifest."""
+Certificates and Issuers), and their common metadata."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,14 +13,10 @@ from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
+from .manifests import Manifest, marked
 from .mesh import SHARED_FILE, SHARED_FILES, shared_seed
 
-Manifest = Mapping[str, Any]
 ROUTER_LABEL = "waymesh.io/router"
-MANIFEST_ANNOTATION = "waymesh.io/manifest"
-"""Annotation with a digest of the manifest: the only trace in the live object of a field that we no longer set."""
-LEAVING_ANNOTATION = "waymesh.io/leaving"
-"""Annotation of the StatefulSet: id of the lowest router that is drained so that the mesh can shrink."""
 RESTARTED_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
 """Annotation of the pod template that `kubectl rollout restart` sets."""
 API_VERSION = "waymesh.io/v1alpha1"
@@ -57,22 +48,6 @@ def make(router: Router, api_version: str, kind: str, suffix: str, body: Mapping
     return marked({"apiVersion": api_version, "kind": kind, "metadata": metadata, **body})
 
 
-def marked(manifest: Manifest) -> Manifest:
-    """Return the manifest with its digest as an annotation. For a Secret, the digest only covers the names of
-    entries."""
-    digested = {**manifest, "data": sorted(manifest["data"])} if manifest["kind"] == "Secret" else dict(manifest)
-    metadata = {name: value for name, value in manifest["metadata"].items() if name != "annotations"}
-    others = {n: v for n, v in manifest["metadata"].get("annotations", {}).items() if n != MANIFEST_ANNOTATION}
-    text = json.dumps({**digested, "metadata": {**metadata, "annotations": others}}, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return {**manifest, "metadata": {**metadata, "annotations": {**others, MANIFEST_ANNOTATION: digest}}}
-
-
-def with_replicas(stateful_set: Manifest, replicas: int) -> Manifest:
-    """Return the StatefulSet with another number of replicas."""
-    return marked({**stateful_set, "spec": {**stateful_set["spec"], "replicas": replicas}})
-
-
 def _owner(router: Router) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
@@ -82,57 +57,6 @@ def _owner(router: Router) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": False,
     }
-
-
-_KEYS = ("name", "mountPath", "containerPort", "uid")
-"""Fields that identify the items of a list."""
-_EXACT = ("matchLabels", "nodeSelector", "selector")
-"""Maps that are compared as a whole: an additional key is a difference, and applying removes it."""
-_QUANTITIES = ("limits", "requests")
-
-
-def needs_apply(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
-    """Return whether applying `wanted` would change a field that we set, or remove one that we no longer set."""
-    return live is None or not _within(wanted, live, "")
-
-
-def _within(wanted: Any, live: Any, field: str) -> bool:
-    """Return whether `live` contains all of `wanted`. `field` is the name of the field that holds both."""
-    if wanted is live or isinstance(wanted, str):  # most are texts, and questions about abstract types are slow
-        return bool(wanted == live)
-    if isinstance(wanted, Mapping):
-        return _map_within(wanted, live if isinstance(live, Mapping) else {}, field)
-    if isinstance(wanted, Sequence):
-        return _list_within(wanted, live if isinstance(live, Sequence) else ())
-    return bool(wanted == live)
-
-
-def _map_within(wanted: Mapping[str, Any], live: Mapping[str, Any], field: str) -> bool:
-    if field in _EXACT and wanted.keys() != live.keys():
-        return False
-    if field in _QUANTITIES:
-        return all(_quantity(value) == _quantity(live.get(name)) for name, value in wanted.items())
-    return all(_within(value, live.get(name), name) for name, value in wanted.items())
-
-
-def _list_within(wanted: Sequence[Any], live: Sequence[Any]) -> bool:
-    """Compare lists: those with identified items may contain items of other managers; others are compared as a
-    whole."""
-    for key in _KEYS:
-        if wanted and all(isinstance(item, Mapping) and key in item for item in wanted):
-            there = {item.get(key): item for item in live if isinstance(item, Mapping)}
-            return all(item[key] in there and _within(item, there[item[key]], "") for item in wanted)
-    return len(wanted) == len(live) and all(_within(item, other, "") for item, other in zip(wanted, live))
-
-
-def _quantity(value: Any) -> Any:
-    """Return a quantity as a number: "0.5" and "500m" are equal. Returns other texts unchanged."""
-    from kubernetes.utils import parse_quantity  # slow to import, and local mode has no objects
-
-    try:
-        return parse_quantity(str(value))
-    except ValueError:
-        return str(value)
 
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"

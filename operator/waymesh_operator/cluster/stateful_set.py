@@ -7,27 +7,18 @@ and the Secrets, which are outside the template.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from waymesh_operator.resources.router import S3, Router, router_id
 from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
-from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
+from .manifests import LEAVING_ANNOTATION, Manifest, marked
 from .mesh import SHARED_FILE, SHARED_FILES
-from .objects import (
-    LEAVING_ANNOTATION,
-    RESTARTED_ANNOTATION,
-    Manifest,
-    labels_of,
-    make,
-    marked,
-    needs_apply,
-    seed_name,
-    selector_of,
-)
+from .objects import RESTARTED_ANNOTATION, labels_of, make, seed_name, selector_of
+from .pods import SECRET_VOLUMES, UPLOADER, named
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
@@ -64,28 +55,6 @@ def stateful_set(router: Router, context: ClusterContext) -> Manifest:
 def image_of(router: Router, context: ClusterContext) -> str:
     """Return the pods' image: the requested one, else the one they already run, else the operator's default."""
     return router.pod.image or context.image_now or context.settings.router_image
-
-
-_OPTIONAL = ("affinity", "tolerations", "nodeSelector", "priorityClassName", "serviceAccountName", "imagePullSecrets")
-"""Fields of a pod that are there only if a Router asks for them; the API server adds none of them to a template."""
-
-
-def replaced_pods(wanted: Manifest, live: Mapping[str, Any]) -> int:
-    """Return how many pods Kubernetes replaces once `wanted` is applied: all, if it changes their template."""
-    new, old = wanted["spec"]["template"], live["spec"]["template"]
-    same = not needs_apply(new, old) and _left(new) == _left(old)
-    return 0 if same else int(live["spec"].get("replicas", 1))
-
-
-def _left(template: Mapping[str, Any]) -> list[Any]:
-    """Return what `needs_apply` does not compare: whether it has what an earlier template may have had."""
-    metadata, spec = template.get("metadata") or {}, template["spec"]
-    keys = [sorted(metadata.get(name) or ()) for name in ("labels", "annotations")]
-    resources = (_named(spec["containers"], "router") or {}).get("resources") or {}
-    keys += [sorted(resources.get(name) or ()) for name in ("limits", "requests")]
-    keys.append(sorted(spec.get("securityContext") or ()))
-    uploads = _named(spec.get("initContainers"), UPLOADER) is not None
-    return [*keys, uploads, *(bool(spec.get(name)) for name in _OPTIONAL)]
 
 
 def _pod_metadata(router: Router, context: ClusterContext) -> dict[str, Any]:
@@ -179,7 +148,7 @@ def _default_resources(router: Router, context: ClusterContext) -> dict[str, Any
 def _same_image(router: Router, context: ClusterContext) -> Mapping[str, Any] | None:
     """Return the live container of the routers if their image stays: what a newer operator sets is then left out,
     because an upgrade of the operator restarts no router. They get it with their next image."""
-    live = _named(context.pod_now.get("containers"), "router")
+    live = named(context.pod_now.get("containers"), "router")
     return live if live is not None and live.get("image") == image_of(router, context) else None
 
 
@@ -226,7 +195,7 @@ def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:
     return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
 
 
-VOLUME, UPLOADER = "telemetry", "upload"
+VOLUME = "telemetry"
 
 
 def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:
@@ -235,7 +204,7 @@ def volume(router: Router, context: ClusterContext) -> Mapping[str, Any]:
     A pod has it even while nothing is exported, so that the export can be switched on and off without a restart.
     """
     if not judge_telemetry(router, context.secrets, context.claims).good:
-        return _named(context.pod_now.get("volumes"), VOLUME) or _empty()
+        return named(context.pod_now.get("volumes"), VOLUME) or _empty()
     if router.telemetry.target == "Claim":
         return {"name": VOLUME, "persistentVolumeClaim": {"claimName": router.telemetry.claim}}
     return _empty()
@@ -248,7 +217,7 @@ def uploader(router: Router, context: ClusterContext, base: Mapping[str, Any]) -
     It starts before the router and ends after it, so that the last files are uploaded too.
     """
     if not judge_telemetry(router, context.secrets, context.claims).good:
-        return _named(context.pod_now.get("initContainers"), UPLOADER)
+        return named(context.pod_now.get("initContainers"), UPLOADER)
     s3 = router.telemetry.s3
     if s3 is None:
         return None
@@ -276,42 +245,3 @@ def _from_secret(key: str, secret: str) -> dict[str, Any]:
 
 def _empty() -> Mapping[str, Any]:
     return {"name": VOLUME, "emptyDir": {}}
-
-
-def _named(items: Iterable[Mapping[str, Any]] | None, name: str) -> Mapping[str, Any] | None:
-    return next((item for item in items or () if item["name"] == name), None)
-
-
-FILES_ANNOTATION = "waymesh.io/files"
-"""Annotation of a pod: the versions of the Secrets whose contents the kubelet was told to mount. Not a digest of the
-contents: that would help to guess passwords.
-
-The kubelet updates files from Secrets by itself, but only once a minute or so. It does so at once when an annotation
-of the pod changes. Source: the Kubernetes documentation on ConfigMaps, "Mounted ConfigMaps are updated automatically".
-"""
-SECRET_VOLUMES = ("tls", "credentials")
-"""Volumes of a pod from Secrets, which are named ROUTER-VOLUME."""
-
-
-def outdated_pods(
-    name: str, objects: Mapping[tuple[str, str], Mapping[str, Any]], mesh: ObservedMesh
-) -> Iterator[Manifest]:
-    """Return the new annotation of each pod whose router runs and whose Secrets have changed, as a manifest to apply.
-
-    `name` is the Router's; `objects` are the live objects by kind and name. A pod that is still starting is left out:
-    it mounts the present contents, and gets its annotation when its router answers.
-    """
-    secrets = [objects.get(("Secret", f"{name}-{volume}")) for volume in SECRET_VOLUMES]
-    versions = ".".join(str(secret["metadata"].get("resourceVersion", "")) for secret in secrets if secret is not None)
-    for router in sorted(mesh.routers):
-        pod = objects.get(("Pod", router))
-        if pod is None or not versions or mesh.routers[router].state is not RouterState.RUNNING:
-            continue
-        if (pod["metadata"].get("annotations") or {}).get(FILES_ANNOTATION) != versions:
-            yield _annotated(pod["metadata"], versions)
-
-
-def _annotated(pod: Mapping[str, Any], versions: str) -> Manifest:
-    """Return the partial manifest; with the uid, so that it never applies to a successor of the pod."""
-    same = {field: pod[field] for field in ("name", "namespace", "uid")}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**same, "annotations": {FILES_ANNOTATION: versions}}}

@@ -6,18 +6,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from waymesh_operator.cluster.context import ENTROPY_BYTES
-from waymesh_operator.cluster.desired import DesiredState
-from waymesh_operator.cluster.exposure import address, server_urls
 from waymesh_operator.cluster.mesh import (
     DesiredConnector,
     DesiredListener,
     DesiredMesh,
     DesiredRouter,
-    Place,
     peers_below,
     seed_text,
 )
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Http, Listener
 from waymesh_operator.resources.router import Router, router_id
@@ -33,7 +30,8 @@ from waymesh_operator.router_entities.builders import (
     router_settings,
     telemetry_entity,
 )
-from waymesh_operator.router_entities.credentials import KeptKeys, SecretData, listener_files, users_file
+from waymesh_operator.router_entities.credentials import ENTROPY_BYTES, KeptKeys, SecretData, listener_files, users_file
+from waymesh_operator.router_entities.failover import address, server_urls
 from waymesh_operator.router_entities.names import CONSOLE, CREDENTIALS, OPERATORS, ROUTER, TELEMETRY_FOLDER, Entity
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
@@ -42,11 +40,26 @@ from waymesh_operator.router_entities.verdicts import judge
 
 
 @dataclass(frozen=True, slots=True)
+class RouterAddresses:
+    """The addresses and ports of one local router."""
+
+    # The address to which it binds, and the host name for other routers.
+    bind: str
+    reach: str
+    mesh_port: int
+    management_port: int
+    # The port of each client listener by its name.
+    ports: Mapping[str, int] = field(default_factory=dict)
+    # Of the console; 0: this router does not serve it.
+    console_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LocalContext:
     """Facts outside the resources on which the desired state in local mode depends."""
 
     # For each ordinal.
-    places: Sequence[Place]
+    places: Sequence[RouterAddresses]
     # Secrets of the Router's namespace.
     secrets: Mapping[str, SecretData] = field(default_factory=dict)
     # The folder with `DesiredLocal.files`.

@@ -16,11 +16,12 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping
 from pathlib import Path
 from typing import IO, Any
 
-from waymesh_operator.cluster.mesh import Place
 from waymesh_operator.errors import LocalError
 from waymesh_operator.resources.router import Ref, Router, router_id
 from waymesh_operator.router_entities.credentials import USERS_FILE
 from waymesh_operator.router_entities.names import CONSOLE, OPERATORS
+
+from .desired import RouterAddresses
 
 LOOPBACK = "127.0.0.1"
 FIRST, LAST = 22000, 32000
@@ -87,12 +88,14 @@ class PortTable:
         """All ports of the mesh."""
         return {pair[1] for purposes in self._saved.values() for pair in purposes.values()}
 
-    def places(self, router: Router, running: Mapping[str, object]) -> list[Place]:
-        """A Place for each ordinal. Ports of `running` routers stay; others are only kept if they are free."""
+    def places(self, router: Router, running: Mapping[str, object]) -> list[RouterAddresses]:
+        """The addresses for each ordinal. Ports of `running` routers stay; others are only kept if they are free."""
         declared = {listener.port for listener in router.listeners}
         return [self._place(router, ordinal, declared, running) for ordinal in range(router.size)]
 
-    def _place(self, router: Router, ordinal: int, declared: set[int], running: Mapping[str, object]) -> Place:
+    def _place(
+        self, router: Router, ordinal: int, declared: set[int], running: Mapping[str, object]
+    ) -> RouterAddresses:
         own_id = router_id(router.ref, ordinal)
         wanted = {"mesh": 0, OPERATORS: 0}
         if self._console and ordinal == 0:
@@ -111,7 +114,7 @@ class PortTable:
             mine[purpose] = [port, self._choose(port, kept[1] if kept else 0)]
         chosen = {purpose: pair[1] for purpose, pair in mine.items()}
         clients = {listener.name: chosen[f"listener/{listener.name}"] for listener in router.listeners}
-        return Place(LOOPBACK, LOOPBACK, chosen["mesh"], chosen[OPERATORS], clients, chosen.get(CONSOLE, 0))
+        return RouterAddresses(LOOPBACK, LOOPBACK, chosen["mesh"], chosen[OPERATORS], clients, chosen.get(CONSOLE, 0))
 
     def _choose(self, wanted: int, former: int) -> int:
         used = self.chosen

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.plan import ObservedState
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.dependents import (
     autolink_status,

@@ -67,6 +67,9 @@ STORED_KEYS = "{SCRAM-"
 """Prefix of stored keys; any other value is a password."""
 
 
+ENTROPY_BYTES = 32
+
+
 @dataclass(frozen=True, slots=True)
 class KeptKeys:
     """The source of salts: `file` is the present users file, whose keys are kept as long as they match the password;

@@ -13,9 +13,10 @@ from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_objects import CONTEXT
 from waymesh_operator.cluster.actions import DeleteObject
 from waymesh_operator.cluster.context import ClusterContext, RouteApis
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.exposure import LONGEST, exposure_name
 from waymesh_operator.cluster.plan import ObservedState, plan
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.cluster.status.conditions import MeshSnapshot
 from waymesh_operator.cluster.status.router import router_status
 from waymesh_operator.resources.crds import findings, rule_findings

@@ -11,14 +11,14 @@ import pytest
 from tests.operator.kit import resource
 from tests.unit.operator.test_operator_objects import CONTEXT
 from waymesh_operator.cluster.actions import ApplyObject
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
-from waymesh_operator.cluster.exposure import LISTED
-from waymesh_operator.cluster.mesh import Place
+from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router
 from waymesh_operator.router_entities.actions import UpdateEntity
+from waymesh_operator.router_entities.failover import LISTED
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState
 from waymesh_router.peers.failover import server_list
 
@@ -159,7 +159,7 @@ def test_lists_change_on_running_routers_and_in_what_they_boot_with(before: Desi
 
 
 def test_in_local_mode_a_list_has_the_ports_of_the_other_routers_and_then_its_own() -> None:
-    places = [Place("127.0.0.1", "127.0.0.1", 1, 2, {"amqp": 5672 + k}) for k in range(3)]
+    places = [RouterAddresses("127.0.0.1", "127.0.0.1", 1, 2, {"amqp": 5672 + k}) for k in range(3)]
     state = desired_local(Resources(router(3, AMQP)), LocalContext(places)).state
     urls = [f"amqp://127.0.0.1:{5672 + k}" for k in range(3)]
     assert told(state) == [[*urls[1:], urls[0]], [urls[2], urls[0], urls[1]], urls]

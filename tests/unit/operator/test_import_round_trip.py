@@ -15,8 +15,7 @@ from tests.docs.test_configuration_examples import EXAMPLES as OF_DOCS
 from tests.unit.policy.test_book_examples import EXAMPLE_2, EXAMPLE_3
 from tools.old_settings import STARTS
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.cluster.mesh import Place
-from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.router import router_id
@@ -167,7 +166,7 @@ def of_manifests(text: str) -> dict[str, list[dict[str, Any]]]:
     checked = check(documents, load_crds())
     (mesh,) = checked.meshes.values()
     ports = {listener.name: listener.port for listener in mesh.router.listeners}
-    context = LocalContext([Place("127.0.0.1", "127.0.0.1", 1, 2, ports)], checked.secrets_of("default"))
+    context = LocalContext([RouterAddresses("127.0.0.1", "127.0.0.1", 1, 2, ports)], checked.secrets_of("default"))
     (router,) = desired_local(mesh, context).state.mesh.routers
     assert router.id == router_id(mesh.router.ref, 0)
     return compared([(entity.type, named(entity)) for entity in router.entities if not of_operator(entity)])

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router

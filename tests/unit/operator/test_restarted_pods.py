@@ -12,9 +12,9 @@ import pytest
 from waymesh_operator.cluster.actions import ApplyObject
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
 from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.objects import Manifest
+from waymesh_operator.cluster.manifests import Manifest
 from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.stateful_set import replaced_pods
+from waymesh_operator.cluster.pods import replaced_pods
 from waymesh_operator.local.tables import action_row
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Pod, Ref, Router

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.errors import ManifestError
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources

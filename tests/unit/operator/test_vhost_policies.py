@@ -12,10 +12,11 @@ import pytest
 
 from tests.unit.operator.test_manifest_refusals import CRDS, ROUTER_REF, refused
 from tests.unit.operator.test_operator_status import CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.desired import DesiredState, desired_cluster
-from waymesh_operator.cluster.mesh import Place, render
+from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.cluster.mesh import render
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.cluster.status.dependents import vhost_policy_status
-from waymesh_operator.local.desired import LocalContext, desired_local
+from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
@@ -331,7 +332,7 @@ def test_a_mesh_without_policy_has_no_vhost_and_listeners_as_before() -> None:
 
 def test_in_local_mode_the_commands_on_this_machine_may_manage() -> None:
     router = Router(Ref("default", "mesh"), policy=Policy(enabled=True))
-    place = Place("127.0.0.1", "127.0.0.1", 1, 2, {})
+    place = RouterAddresses("127.0.0.1", "127.0.0.1", 1, 2, {})
     desired = desired_local(Resources(router), LocalContext([place])).state
     assert listeners(desired)["management"] == MANAGEMENT_VHOST
     assert isinstance(judge(desired, "anonymous", "127.0.0.1", MANAGEMENT_VHOST), Allowed)

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.mesh import DesiredRouter
 from waymesh_operator.cluster.plan import Drift, ObservedState
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router

@@ -15,9 +15,9 @@ from typing import Any
 from waymesh_operator.cluster.actions import Action, Scale
 from waymesh_operator.cluster.apply import DeliveredSeeds, ObjectWriter, Refusals, Result, carry_out
 from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
-from waymesh_operator.cluster.desired import DesiredState
 from waymesh_operator.cluster.exposure import exposed_addresses
 from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION, seeds_now
+from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, ROUTER, SELECTOR

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from waymesh_operator.cluster.context import RouteApis
-from waymesh_operator.cluster.exposure import LISTENER_LABEL, route_kind
+from waymesh_operator.cluster.exposure import route_kind
+from waymesh_operator.cluster.manifests import LISTENER_LABEL
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import CLAIM, EVENT, ROUTES, SECRET, SELECTOR, Kind
 from waymesh_operator.resources.router import Ref, Router
