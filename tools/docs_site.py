@@ -26,7 +26,7 @@ WITHOUT: Final = (".github/",)
 ARCHITECTURE: Final = PurePosixPath("docs/architecture.md")
 FOLDERS: Final = (
     "", "router_image/waymesh_router/", "router_image/", "operator/waymesh_operator/",
-    "operator/waymesh_operator/cluster/", "spark/waymesh_analytics/",
+    "operator/waymesh_operator/places/kubernetes/", "spark/waymesh_analytics/",
 )  # fmt: skip
 """Where that page's names of modules begin."""
 _MODULE: Final = re.compile(r"`((?:[\w-]+/)+\w+\.py)`")

@@ -2,7 +2,7 @@
 implementation with the official client's asyncio variant, and the search for the API server.
 
 The dynamic client supports server-side apply. Paths come from the operator's table of kinds instead of discovery,
-which saves requests and discovery's cache file. `cluster/watches.py` has the watches."""
+which saves requests and discovery's cache file. `places/kubernetes/watches.py` has the watches."""
 
 from __future__ import annotations
 

@@ -18,13 +18,6 @@ from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.kit.waiting import wait_until
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.context import MANAGEMENT_PORT, OperatorSettings
-from waymesh_operator.cluster.monitoring import Metrics
-from waymesh_operator.cluster.operator import Operator, Options
-from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
-from waymesh_operator.cluster.worker.inventory import Inventory
-from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.kube import (
     FIELD_MANAGER,
     OWNED,
@@ -35,6 +28,13 @@ from waymesh_operator.kube import (
     KubeClient,
     find_cluster,
 )
+from waymesh_operator.places.kubernetes.context import MANAGEMENT_PORT, OperatorSettings
+from waymesh_operator.places.kubernetes.monitoring import Metrics
+from waymesh_operator.places.kubernetes.operator import Operator, Options
+from waymesh_operator.places.kubernetes.worker.environment import Environment, EventRecorder, Pace
+from waymesh_operator.places.kubernetes.worker.inventory import Inventory
+from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
+from waymesh_operator.places.kubernetes.worker.turns import Threads
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.management import KeyFolder, LiveClient, Reach, SecureReach
 

@@ -13,7 +13,7 @@ from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.own_operator import Bomb, OwnOperator, let_in, life, own_operator
 from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
-from waymesh_operator.cluster.worker import ownership
+from waymesh_operator.places.kubernetes.worker import ownership
 
 pytestmark = pytest.mark.usefixtures("alone")
 

@@ -20,7 +20,7 @@ from tests.cluster.namespace import Namespace, condition_status
 from tests.e2e_cluster.scene import READY_S, Mesh, certificate, secret, waymesh
 from tests.kit.clients import Client
 from tests.kit.waiting import wait_until
-from waymesh_operator.cluster.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT
+from waymesh_operator.places.kubernetes.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT
 
 FOLDER = Path(__file__).parents[2] / "examples/private-network"
 QUEUE = "b2.event-queue"

@@ -16,7 +16,7 @@ from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
 from tests.e2e_cluster.scene import Mesh, resource
 from tests.kit.waiting import wait_until
-from waymesh_operator.cluster.watches import HEARTBEAT
+from waymesh_operator.places.kubernetes.watches import HEARTBEAT
 
 HERE = {"name": "mesh"}
 Right = tuple[str, str, str]

@@ -20,8 +20,8 @@ from tests.cluster.namespace import Namespace, condition_status
 from tests.e2e_cluster.own_operator import OwnOperator, own_operator
 from tests.e2e_cluster.scene import READY_S, Mesh
 from tests.kit.waiting import wait_until
-from waymesh_operator.cluster.context import RouteApis
-from waymesh_operator.cluster.exposure import exposure_objects
+from waymesh_operator.places.kubernetes.context import RouteApis
+from waymesh_operator.places.kubernetes.exposure import exposure_objects
 from waymesh_operator.resources.router import parse_router
 
 pytestmark = pytest.mark.usefixtures("alone")

@@ -14,8 +14,8 @@ import yaml
 
 from tests.architecture.tree import REPO, pyproject
 from tools.chart_schema import VALUES, json_schema, schema_text
-from waymesh_operator.cluster.plan import REMOVABLE
 from waymesh_operator.kube import CERT_MANAGER, EVENT, OWNED, RESOURCES, ROUTES
+from waymesh_operator.planning.plan import REMOVABLE
 from waymesh_operator.resources.crds import findings, load_crds, with_defaults
 
 pytestmark = pytest.mark.engine_independent
@@ -178,7 +178,7 @@ def test_nothing_in_the_operator_deletes_but_the_planner_s_steps() -> None:
         for path in sorted((REPO / "operator").rglob("*.py"))
         if re.search(r"\bkube\.delete\(|delete_namespaced_|\.delete_collection", path.read_text())
     ]
-    assert calls == ["operator/waymesh_operator/cluster/apply.py"]
+    assert calls == ["operator/waymesh_operator/places/kubernetes/apply.py"]
 
 
 def test_the_report_is_served_to_nobody_else_in_the_cluster() -> None:

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.architecture.tree import REPO
 from tests.kit.built import debian_package
-from waymesh_operator.cluster.monitoring import Metrics
+from waymesh_operator.places.kubernetes.monitoring import Metrics
 from waymesh_schema.metrics import METRICS
 
 FILES = REPO / "helm" / "waymesh" / "files"

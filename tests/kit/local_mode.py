@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.management import ManagementClient
-from waymesh_operator.local.processes import SystemLauncher
-from waymesh_operator.local.state import StateFolder
+from waymesh_operator.places.local.processes import SystemLauncher
+from waymesh_operator.places.local.state import StateFolder
 from waymesh_operator.resources.router import Ref
 
 ROOT = Path(__file__).parents[2]

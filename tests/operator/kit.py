@@ -15,12 +15,12 @@ from typing import Any
 from tests.kit.seeds import shared_rows
 from tests.operator.fake_kube import FakeKube
 from tests.operator.fake_routers import FakeMesh, FakeRouter
-from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
-from waymesh_operator.cluster.worker.inventory import Inventory
-from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import WaymeshError
+from waymesh_operator.places.kubernetes.context import OperatorSettings
+from waymesh_operator.places.kubernetes.worker.environment import Environment, EventRecorder, Pace
+from waymesh_operator.places.kubernetes.worker.inventory import Inventory
+from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
+from waymesh_operator.places.kubernetes.worker.turns import Threads
 from waymesh_operator.resources.crds import load_crds, with_defaults
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.management import KeyFolder

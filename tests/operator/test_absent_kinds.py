@@ -14,12 +14,12 @@ from kubernetes.aio.client.configuration import Configuration
 from tests.kit.waiting import DEADLINE_S
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.cluster import operator
-from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.monitoring import Metrics
-from waymesh_operator.cluster.watches import WATCHED, Auditor, register
 from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import Cluster, Kind, kind_of, list_present
+from waymesh_operator.places.kubernetes import operator
+from waymesh_operator.places.kubernetes.context import OperatorSettings
+from waymesh_operator.places.kubernetes.monitoring import Metrics
+from waymesh_operator.places.kubernetes.watches import WATCHED, Auditor, register
 
 pytestmark = pytest.mark.engine_independent
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.cluster.worker.analytics import AnalyticsWatch, latest_runs, owner
+from waymesh_operator.places.kubernetes.worker.analytics import AnalyticsWatch, latest_runs, owner
 from waymesh_schema.findings import FINDING_KINDS, FoundKind, findings_message
 
 pytestmark = pytest.mark.engine_independent

@@ -13,9 +13,9 @@ import pytest
 
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import resource
-from waymesh_operator.cluster.monitoring import Health, HealthServer, JsonFormatter, Metrics
-from waymesh_operator.cluster.worker.environment import AGAIN_S, NORMAL, WARNING, EventRecorder
 from waymesh_operator.errors import KubeError
+from waymesh_operator.places.kubernetes.monitoring import Health, HealthServer, JsonFormatter, Metrics
+from waymesh_operator.places.kubernetes.worker.environment import AGAIN_S, NORMAL, WARNING, EventRecorder
 
 pytestmark = pytest.mark.engine_independent
 

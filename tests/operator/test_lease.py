@@ -10,8 +10,8 @@ import pytest
 
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
-from waymesh_operator.cluster.lease import GONE_PERIODS, NAME, Lease, Times
 from waymesh_operator.errors import KubeError
+from waymesh_operator.places.kubernetes.lease import GONE_PERIODS, NAME, Lease, Times
 
 pytestmark = pytest.mark.engine_independent
 

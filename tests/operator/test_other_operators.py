@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
-from waymesh_operator.cluster.worker.environment import EventRecorder
-from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.ownership import LATELY, LOOK_S, STALE_S
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import ROUTER
+from waymesh_operator.places.kubernetes.worker.environment import EventRecorder
+from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
+from waymesh_operator.places.kubernetes.worker.ownership import LATELY, LOOK_S, STALE_S
 
 pytestmark = pytest.mark.engine_independent
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.kit import PACE, Lab, lab
-from waymesh_operator.cluster.worker.environment import Environment
-from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.errors import WaymeshError
+from waymesh_operator.places.kubernetes.worker.environment import Environment
+from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
+from waymesh_operator.places.kubernetes.worker.pool import Pool
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent

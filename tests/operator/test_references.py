@@ -12,11 +12,11 @@ import pytest
 from tests.kit.virtual_time import run_in_virtual_time
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, run
-from waymesh_operator.cluster.worker.environment import Pace
-from waymesh_operator.cluster.worker.inventory import AT_ONCE, ROUNDS_APART, Inventory, References
-from waymesh_operator.cluster.worker.observation import UserSecrets
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import CLAIM, SECRET
+from waymesh_operator.places.kubernetes.worker.environment import Pace
+from waymesh_operator.places.kubernetes.worker.inventory import AT_ONCE, ROUNDS_APART, Inventory, References
+from waymesh_operator.places.kubernetes.worker.observation import UserSecrets
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent

@@ -17,9 +17,9 @@ from tests.kit.waiting import DEADLINE_S
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_client.channel import Tls
 from waymesh_client.errors import ConnectionFailed
-from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.pool import Pool
 from waymesh_operator.kube import SELECTOR
+from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
+from waymesh_operator.places.kubernetes.worker.pool import Pool
 from waymesh_operator.routers.management import LiveClient, SecureReach
 from waymesh_operator.tls.rollover import TlsView
 

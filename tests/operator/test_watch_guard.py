@@ -15,8 +15,8 @@ from kopf._cogs.structs.references import NamespaceName, Resource
 from kopf._core.reactor import orchestration, queueing
 from packaging.requirements import Requirement
 
-from waymesh_operator.cluster.watches import START_S, WATCH_TASK, WatchGuard
 from waymesh_operator.errors import WaymeshError
+from waymesh_operator.places.kubernetes.watches import START_S, WATCH_TASK, WatchGuard
 
 pytestmark = pytest.mark.engine_independent
 

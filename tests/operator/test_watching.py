@@ -13,10 +13,10 @@ import pytest
 from tests.kit.waiting import DEADLINE_S
 from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
-from waymesh_operator.cluster.monitoring import Heartbeat
-from waymesh_operator.cluster.watches import Auditor, register, settings
-from waymesh_operator.cluster.worker.inventory import DELETED, Inventory
 from waymesh_operator.kube import OWNED, RESOURCES
+from waymesh_operator.places.kubernetes.monitoring import Heartbeat
+from waymesh_operator.places.kubernetes.watches import Auditor, register, settings
+from waymesh_operator.places.kubernetes.worker.inventory import DELETED, Inventory
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent

@@ -12,9 +12,9 @@ import pytest
 
 from tests.kit.seeds import mounted, shared_rows
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.cluster import desired
-from waymesh_operator.cluster.objects import LIMIT_BYTES, seed_bytes
-from waymesh_operator.cluster.stateful_set import SEED_FOLDER
+from waymesh_operator.places.kubernetes import desired
+from waymesh_operator.places.kubernetes.objects import LIMIT_BYTES, seed_bytes
+from waymesh_operator.places.kubernetes.stateful_set import SEED_FOLDER
 from waymesh_schema.config import read_config
 
 pytestmark = pytest.mark.engine_independent

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.cluster.context import ClusterContext
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.cluster.worker import mesh_worker, reconcile_pass
-from waymesh_operator.cluster.worker.reconcile_pass import planned
-from waymesh_operator.cluster.worker.steady import FULL_S
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
+from waymesh_operator.places.kubernetes.context import ClusterContext
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.worker import mesh_worker, reconcile_pass
+from waymesh_operator.places.kubernetes.worker.reconcile_pass import planned
+from waymesh_operator.places.kubernetes.worker.steady import FULL_S
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.resources.dependents import Resources
 
 pytestmark = pytest.mark.engine_independent

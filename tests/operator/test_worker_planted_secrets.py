@@ -14,7 +14,7 @@ import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_client.errors import ConnectionFailed
-from waymesh_operator.cluster.monitoring import set_up
+from waymesh_operator.places.kubernetes.monitoring import set_up
 from waymesh_operator.tls.certificates import issue, new_ca
 
 pytestmark = pytest.mark.engine_independent

@@ -8,9 +8,9 @@ import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
 from tests.operator.test_worker_listener_secrets import LISTENERS, people
-from waymesh_operator.cluster.apply import FIRST_S, Refusals, Result
-from waymesh_operator.cluster.pods import FILES_ANNOTATION
 from waymesh_operator.errors import KubeError, WaymeshError
+from waymesh_operator.places.kubernetes.apply import FIRST_S, Refusals, Result
+from waymesh_operator.planning.pods import FILES_ANNOTATION
 from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.routers.live_router import Outcome
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
-from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION
 from waymesh_operator.errors import KubeError
+from waymesh_operator.places.kubernetes.context import OperatorSettings
+from waymesh_operator.places.kubernetes.objects import RESTARTED_ANNOTATION
 
 pytestmark = pytest.mark.engine_independent
 

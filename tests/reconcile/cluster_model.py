@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.kit.seeds import shared_rows
-from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.actions import Action, ApplyObject, DeleteObject, Scale
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.actions import (

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.errors import ConnectionFailed, ManagementError, RequestTimeout
-from waymesh_operator.local.manifest_files import ManifestFiles
-from waymesh_operator.local.mesh import Environment
-from waymesh_operator.local.status import Event, Sink
-from waymesh_operator.local.supervisor import Supervisor
+from waymesh_operator.places.local.manifest_files import ManifestFiles
+from waymesh_operator.places.local.mesh import Environment
+from waymesh_operator.places.local.status import Event, Sink
+from waymesh_operator.places.local.supervisor import Supervisor
 from waymesh_schema.config import read_config
 from waymesh_schema.loglevels import LOG_MODULES
 

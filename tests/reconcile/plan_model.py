@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waymesh_operator.cluster.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.places.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.planning.actions import Action, CreateRouter, RestartRouter, StopRouter, WriteSeed
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Address, Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.actions import (

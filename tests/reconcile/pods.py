@@ -12,7 +12,7 @@ from tests.kit.ports import free_port
 from tests.kit.seeds import shared_rows
 from waymesh_client.channel import Tls
 from waymesh_client.management import ManagementClient
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.router_entities.actions import EntityAction, plan_entities
 from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, Entity
 from waymesh_operator.routers.management import read_entities

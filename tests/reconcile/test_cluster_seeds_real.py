@@ -11,9 +11,9 @@ import pytest
 
 from tests.kit.waiting import wait_until
 from tests.reconcile.pods import Pods
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, Telemetry

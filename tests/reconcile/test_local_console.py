@@ -16,7 +16,7 @@ import yaml
 from tests.kit.certificates import Authority
 from tests.kit.local_mode import DEADLINE_S, mesh_up, start
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.local.processes import WITHOUT_CONSOLE
+from waymesh_operator.places.local.processes import WITHOUT_CONSOLE
 from waymesh_router.runtime.http.console import BUNDLE
 
 from .local_fakes import Stage

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.kit.ports import free_port
-from waymesh_operator.local.manifest_files import ManifestFiles
-from waymesh_operator.local.supervisor import Supervisor
+from waymesh_operator.places.local.manifest_files import ManifestFiles
+from waymesh_operator.places.local.supervisor import Supervisor
 
 from .local_fakes import FakeNetwork
 

@@ -14,8 +14,8 @@ import pytest
 from tests.kit.clients import Client
 from tests.kit.local_mode import DEADLINE_S, Up, mesh_up, start
 from tests.kit.ports import free_port
-from waymesh_operator.local.processes import SystemLauncher
-from waymesh_operator.local.state import StateFolder
+from waymesh_operator.places.local.processes import SystemLauncher
+from waymesh_operator.places.local.state import StateFolder
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.e2e

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.errors import LocalError, ManifestError
-from waymesh_operator.local import supervisor
+from waymesh_operator.places.local import supervisor
+from waymesh_operator.planning.actions import Action
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState, plan
 
 from .local_fakes import Stage, manifest
 

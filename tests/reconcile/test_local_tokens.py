@@ -18,7 +18,7 @@ from tests.kit.tokens import AUDIENCE, ISSUER, Issuer
 from tests.kit.waiting import wait_until
 from waymesh_amqp.performatives import SaslInit, SaslMechanisms, SaslOutcome
 from waymesh_operator.errors import ManifestError
-from waymesh_operator.local.manifest_files import ManifestFiles
+from waymesh_operator.places.local.manifest_files import ManifestFiles
 
 pytestmark = pytest.mark.e2e
 

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 from tests.kit.interrupted import run_interrupted
+from waymesh_operator.cli.tables import TableData, address_table, all_tables, event_text, link_table, plan_table
 from waymesh_operator.cli.up import Screen, Up, UpOptions
-from waymesh_operator.cluster.actions import CreateRouter, StopRouter
-from waymesh_operator.cluster.mesh import DesiredRouter
-from waymesh_operator.local.status import GOOD, Event
-from waymesh_operator.local.supervisor import Supervisor, keep_up
-from waymesh_operator.local.tables import TableData, address_table, all_tables, event_text, link_table, plan_table
+from waymesh_operator.places.local.status import GOOD, Event
+from waymesh_operator.places.local.supervisor import Supervisor, keep_up
+from waymesh_operator.planning.actions import CreateRouter, StopRouter
+from waymesh_operator.planning.mesh import DesiredRouter
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter
 from waymesh_operator.router_entities.builders import log_entities

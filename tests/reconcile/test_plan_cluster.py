@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.cluster.actions import Action, ApplyObject, DeleteObject, Scale
-from waymesh_operator.cluster.plan import drift, plan
+from waymesh_operator.planning.actions import Action, ApplyObject, DeleteObject, Scale
+from waymesh_operator.planning.plan import drift, plan
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Pod, Ref

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waymesh_operator.cluster.plan import plan
+from waymesh_operator.planning.plan import plan
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref

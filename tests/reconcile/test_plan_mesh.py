@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_operator.cluster.actions import CreateRouter, RestartRouter, StopRouter, WriteSeed
-from waymesh_operator.cluster.plan import plan
+from waymesh_operator.planning.actions import CreateRouter, RestartRouter, StopRouter, WriteSeed
+from waymesh_operator.planning.plan import plan
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Router

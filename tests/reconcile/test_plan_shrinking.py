@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from waymesh_operator.cluster.actions import Scale
-from waymesh_operator.cluster.mesh import lower_neighbours
-from waymesh_operator.cluster.plan import plan
+from waymesh_operator.planning.actions import Scale
+from waymesh_operator.planning.mesh import lower_neighbours
+from waymesh_operator.planning.plan import plan
 from waymesh_operator.router_entities.actions import DrainRouter, UndrainRouter
 from waymesh_operator.routers.observed import RouterState
 

@@ -14,9 +14,9 @@ from proton.reactor import LinkOption
 from tests.kit.clients import Client
 from tests.kit.waiting import wait_until
 from tests.reconcile.pods import AMQP, Pods
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.manifests import parse_text

@@ -13,19 +13,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.mesh import neighbours_by_router, peers_below
 from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import RESOURCES, SELECTOR, DynamicKube, Kind, find_cluster, kind_of, list_present
-from waymesh_operator.local.terminal import (
-    RouterNeighbours,
-    add_row,
-    by_ordinal,
-    joined_ids,
-    make_console,
-    titled_table,
-    topology_table,
-)
+from waymesh_operator.planning.mesh import neighbours_by_router, peers_below
 from waymesh_operator.resources.router import Router, parse_router, router_id
+
+from .terminal import RouterNeighbours, add_row, by_ordinal, joined_ids, make_console, titled_table, topology_table
 
 Object = Mapping[str, Any]
 _OURS = frozenset(kind.kind for kind in RESOURCES)

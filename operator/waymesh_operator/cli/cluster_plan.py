@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.objects import operator_namespace
-from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
-from waymesh_operator.cluster.worker.inventory import Inventory
-from waymesh_operator.cluster.worker.mesh_worker import MeshWorker
-from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import KubeError, ManifestError, WaymeshError
 from waymesh_operator.kube import OWNED, RESOURCES, SELECTOR, DynamicKube, find_cluster, list_present
-from waymesh_operator.local.tables import action_row, plan_table
-from waymesh_operator.local.terminal import make_console
+from waymesh_operator.places.kubernetes.context import OperatorSettings
+from waymesh_operator.places.kubernetes.objects import operator_namespace
+from waymesh_operator.places.kubernetes.worker.environment import Environment, EventRecorder, Pace
+from waymesh_operator.places.kubernetes.worker.inventory import Inventory
+from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
+from waymesh_operator.places.kubernetes.worker.turns import Threads
+from waymesh_operator.planning.actions import Action
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
 from waymesh_operator.resources.router import Ref
@@ -33,6 +31,8 @@ from waymesh_operator.tls.rollover import TlsView
 from .cluster import LOCAL_PORT, Where
 from .forward import Forwarder
 from .options import EXIT_CHANGES
+from .tables import action_row, plan_table
+from .terminal import make_console
 
 PATIENCE_S = 30.0
 """How long to wait for what the routers report. There is no later turn."""

@@ -17,10 +17,10 @@ from rich.text import Text
 
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import GROUP, LEASE, RESOURCES, DynamicKube, Kind, KubeClient, find_cluster, kind_of
-from waymesh_operator.local.terminal import add_row, make_console, titled_table
 from waymesh_operator.resources.crds import load_crds
 
 from .cluster import Object, Where, condition
+from .terminal import add_row, make_console, titled_table
 
 May = Callable[[str, str, str, str, str], Awaitable[bool]]
 """Whether a user may do something: user, verb, group, resource, namespace (empty: in all). Raises KubeError."""

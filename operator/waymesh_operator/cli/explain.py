@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.local.terminal import make_console
 from waymesh_operator.resources.crds import Crd, load_crds
+
+from .terminal import make_console
 
 Schema = Mapping[str, Any]
 _BOUNDS = (

@@ -135,7 +135,7 @@ def list_(
 
     from rich.table import Table
 
-    from waymesh_operator.local.terminal import add_row, make_console
+    from .terminal import add_row, make_console
 
     json_ = as_json(output)
     rows = _run(_with_listener(Where(router, listener, context, namespace), _rows))

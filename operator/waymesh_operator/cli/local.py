@@ -13,24 +13,18 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.mesh import neighbours_by_router
 from waymesh_operator.errors import WaymeshError
-from waymesh_operator.local.mesh import Environment, LocalMesh
-from waymesh_operator.local.processes import SystemLauncher
-from waymesh_operator.local.state import StateFolder, default_root
-from waymesh_operator.local.tables import router_table
-from waymesh_operator.local.terminal import (
-    RouterNeighbours,
-    add_row,
-    by_ordinal,
-    make_console,
-    titled_table,
-    topology_table,
-)
+from waymesh_operator.places.local.mesh import Environment, LocalMesh
+from waymesh_operator.places.local.processes import SystemLauncher
+from waymesh_operator.places.local.state import StateFolder, default_root
+from waymesh_operator.planning.mesh import neighbours_by_router
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.names import OPERATORS
 from waymesh_operator.routers.management import connect
 from waymesh_operator.routers.observed import RouterState
+
+from .tables import router_table
+from .terminal import RouterNeighbours, add_row, by_ordinal, make_console, titled_table, topology_table
 
 _TYPES = {
     "connector": ("host", "port", "role", "connectionStatus", "connectionMsg"),

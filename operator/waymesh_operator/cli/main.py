@@ -33,7 +33,7 @@ from .options import (
 from .programs import JobCommand, analyze, policy, query, report
 
 if TYPE_CHECKING:
-    from waymesh_operator.local.mesh import LocalMesh
+    from waymesh_operator.places.local.mesh import LocalMesh
 
 app = typer.Typer(
     name="waymesh",
@@ -298,9 +298,9 @@ def run(
     ] = "info",
 ) -> None:
     """Run the operator of a Kubernetes cluster. Its pods run this command."""
-    from waymesh_operator.cluster.context import OperatorSettings
-    from waymesh_operator.cluster.operator import Options, run_operator
-    from waymesh_operator.cluster.worker.environment import Pace
+    from waymesh_operator.places.kubernetes.context import OperatorSettings
+    from waymesh_operator.places.kubernetes.operator import Options, run_operator
+    from waymesh_operator.places.kubernetes.worker.environment import Pace
 
     settings = OperatorSettings(router_image, image_pull_policy, cluster_domain)
     pace = Pace(resync_s=resync_seconds)
@@ -314,7 +314,7 @@ def demo(
     no_color: NoColor = False,
 ) -> None:
     """Run a demo: three routers, messages, tables, and the loss of a router. Ends by itself."""
-    from waymesh_operator.local.demo import run_demo
+    from .demo import run_demo
 
     raise typer.Exit(run_demo(messages, no_color))
 

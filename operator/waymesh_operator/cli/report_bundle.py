@@ -23,7 +23,7 @@ from waymesh_client.errors import ClientError, ManagementError
 from waymesh_client.management import ManagementClient
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.kube import RESOURCES, DynamicKube, find_cluster, kind_of
-from waymesh_operator.local.mesh import LocalMesh
+from waymesh_operator.places.local.mesh import LocalMesh
 from waymesh_operator.redaction import Redaction
 
 from .cluster import Found, Object, Where, bus, list_objects

@@ -20,26 +20,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waymesh_operator.local.manifest_files import ManifestFiles
-from waymesh_operator.local.mesh import Environment
-from waymesh_operator.local.processes import WITHOUT_CONSOLE, SystemLauncher, has_console
-from waymesh_operator.local.state import default_root
-from waymesh_operator.local.status import BAD, NOTE, Event, Sink
-from waymesh_operator.local.supervisor import MeshPlan, Supervisor, keep_up
-from waymesh_operator.local.tables import (
-    TableData,
-    action_row,
-    all_tables,
-    event_text,
-    plan_table,
-    resource_table,
-    router_table,
-)
-from waymesh_operator.local.terminal import make_console
+from waymesh_operator.places.local.manifest_files import ManifestFiles
+from waymesh_operator.places.local.mesh import Environment
+from waymesh_operator.places.local.processes import WITHOUT_CONSOLE, SystemLauncher, has_console
+from waymesh_operator.places.local.state import default_root
+from waymesh_operator.places.local.status import BAD, NOTE, Event, Sink
+from waymesh_operator.places.local.supervisor import MeshPlan, Supervisor, keep_up
 from waymesh_operator.routers.management import connect
 from waymesh_schema.text import one_line
 
 from .options import EXIT_CHANGES
+from .tables import TableData, action_row, all_tables, event_text, plan_table, resource_table, router_table
+from .terminal import make_console
 
 EVENTS_SHOWN = 12
 REFRESH_S = 0.5

@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 
 from tests.kit import ports
-from waymesh_operator.local import state
+from waymesh_operator.places.local import state
 
 pytestmark = pytest.mark.engine_independent
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waymesh_operator.cluster.balance import FEW, SKEW_S, Load, moves, surplus
-from waymesh_operator.cluster.mesh import DesiredMesh, DesiredRouter
-from waymesh_operator.cluster.plan import ObservedState
+from waymesh_operator.planning.balance import FEW, SKEW_S, Load, moves, surplus
+from waymesh_operator.planning.mesh import DesiredMesh, DesiredRouter
+from waymesh_operator.planning.plan import ObservedState
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import MoveClients
 from waymesh_operator.router_entities.names import ROUTER, Entity

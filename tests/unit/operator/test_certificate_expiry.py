@@ -11,12 +11,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.monitoring import Metrics
-from waymesh_operator.cluster.plan import ObservedState
-from waymesh_operator.cluster.status.conditions import MeshSnapshot, ends_in_seconds
-from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.monitoring import Metrics
+from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.planning.plan import ObservedState
+from waymesh_operator.planning.status.conditions import MeshSnapshot, ends_in_seconds
 from waymesh_operator.resources.crds import findings, load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener

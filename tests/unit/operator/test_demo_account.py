@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_operator.local.demo_traffic import Account
+from waymesh_operator.cli.demo_traffic import Account
 
 pytestmark = pytest.mark.engine_independent
 

@@ -11,14 +11,14 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_objects import CONTEXT
-from waymesh_operator.cluster.actions import DeleteObject
-from waymesh_operator.cluster.context import ClusterContext, RouteApis
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.exposure import LONGEST, exposure_name
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.places.kubernetes.context import ClusterContext, RouteApis
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.exposure import LONGEST, exposure_name
+from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.planning.actions import DeleteObject
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState, plan
+from waymesh_operator.planning.status.conditions import MeshSnapshot
 from waymesh_operator.resources.crds import findings, rule_findings
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router

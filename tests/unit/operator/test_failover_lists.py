@@ -10,11 +10,11 @@ import pytest
 
 from tests.operator.kit import resource
 from tests.unit.operator.test_operator_objects import CONTEXT
-from waymesh_operator.cluster.actions import ApplyObject
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.planning.actions import ApplyObject
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Router, parse_router
 from waymesh_operator.router_entities.actions import UpdateEntity

@@ -8,8 +8,8 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_objects import CONTEXT
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.resources.crds import findings, rule_findings
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import parse_router

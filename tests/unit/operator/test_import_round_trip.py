@@ -15,7 +15,7 @@ from tests.docs.test_configuration_examples import EXAMPLES as OF_DOCS
 from tests.unit.policy.test_book_examples import EXAMPLE_2, EXAMPLE_3
 from tools.old_settings import STARTS
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.places.local.desired import LocalContext, RouterAddresses, desired_local
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.router import router_id

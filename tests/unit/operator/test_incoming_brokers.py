@@ -10,9 +10,9 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_status import NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.dependents import autolink_status, broker_status, linkroute_status
 from waymesh_operator.errors import ManifestError
+from waymesh_operator.planning.status.conditions import MeshSnapshot
+from waymesh_operator.planning.status.dependents import autolink_status, broker_status, linkroute_status
 from waymesh_operator.resources.crds import findings, rule_findings
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute, Resources, parse_broker
 from waymesh_operator.resources.listener import Listener

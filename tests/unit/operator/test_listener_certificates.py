@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings, referenced_secrets
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router

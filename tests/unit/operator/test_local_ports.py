@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit.ports import free_port
 from waymesh_operator.errors import LocalError
-from waymesh_operator.local.state import LAST, PortClaims, PortTable, Saved, is_free
+from waymesh_operator.places.local.state import LAST, PortClaims, PortTable, Saved, is_free
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router
 

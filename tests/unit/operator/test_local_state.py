@@ -12,8 +12,8 @@ import pytest
 
 from tests.kit.waiting import DEADLINE_S, wait_until
 from waymesh_operator.errors import LocalError
-from waymesh_operator.local.processes import ChildProcess, FoundProcess, SystemLauncher, router_command, usage
-from waymesh_operator.local.state import StateFolder, default_root
+from waymesh_operator.places.local.processes import ChildProcess, FoundProcess, SystemLauncher, router_command, usage
+from waymesh_operator.places.local.state import StateFolder, default_root
 from waymesh_operator.resources.router import Ref
 
 pytestmark = pytest.mark.engine_independent

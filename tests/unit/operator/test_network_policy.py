@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import CRDS, resource
-from waymesh_operator.cluster.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
-from waymesh_operator.cluster.objects import network_policy, operator_namespace
+from waymesh_operator.places.kubernetes.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
+from waymesh_operator.places.kubernetes.objects import network_policy, operator_namespace
 from waymesh_operator.resources.crds import rule_findings, with_defaults
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, parse_router

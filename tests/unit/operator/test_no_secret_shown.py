@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.dependents import broker_status
-from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.planning.plan import ObservedState, plan
+from waymesh_operator.planning.status.conditions import MeshSnapshot
+from waymesh_operator.planning.status.dependents import broker_status
 from waymesh_operator.resources.dependents import Broker, BrokerTls, Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router

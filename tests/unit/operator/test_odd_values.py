@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
 from waymesh_operator.errors import ManifestError
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import parse_text
 from waymesh_operator.resources.validation import Checked, check

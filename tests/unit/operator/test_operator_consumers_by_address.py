@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_operator.cluster.status.conditions import consumers_by_address
+from waymesh_operator.planning.status.conditions import consumers_by_address
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.router import Ref
 

@@ -14,12 +14,12 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from waymesh_amqp.users import make_line
-from waymesh_operator.cluster.actions import ApplyObject
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.manifests import Manifest, needs_apply
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings, referenced_secrets, tls_request
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.actions import ApplyObject
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.manifests import Manifest, needs_apply
+from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.crds import rule_findings
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, BrokerTls, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.cluster.actions import DeleteObject
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.plan import Drift, ObservedState
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.dependents import address_status, autolink_status, broker_status, linkroute_status
-from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.local.status import Event, ResourceStates
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.places.local.status import Event, ResourceStates
+from waymesh_operator.planning.actions import DeleteObject
+from waymesh_operator.planning.plan import Drift, ObservedState
+from waymesh_operator.planning.status.conditions import MeshSnapshot
+from waymesh_operator.planning.status.dependents import address_status, autolink_status, broker_status, linkroute_status
 from waymesh_operator.resources.crds import findings, load_crds
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, LinkRoute, Resources
 from waymesh_operator.resources.listener import Listener

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import S3, Ref, Router, Telemetry
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.test_operator_objects import BROKER, MESH, ROUTER, desire, seeds
-from waymesh_operator.cluster.actions import ApplyObject
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.planning.actions import ApplyObject
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Address, AutoLink, LinkRoute
 from waymesh_operator.resources.router import Policy, Ref
 from waymesh_operator.resources.router_link import RouterLink

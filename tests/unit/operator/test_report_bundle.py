@@ -11,8 +11,8 @@ import pytest
 
 from tests.kit.ports import free_port
 from waymesh_operator.cli.report_bundle import of_local, run_report_bundle
-from waymesh_operator.local.mesh import LocalMesh
-from waymesh_operator.local.state import StateFolder
+from waymesh_operator.places.local.mesh import LocalMesh
+from waymesh_operator.places.local.state import StateFolder
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.names import OPERATORS
 

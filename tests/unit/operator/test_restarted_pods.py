@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from waymesh_operator.cluster.actions import ApplyObject
-from waymesh_operator.cluster.context import ClusterContext, OperatorSettings
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.manifests import Manifest
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.pods import replaced_pods
-from waymesh_operator.local.tables import action_row
+from waymesh_operator.cli.tables import action_row
+from waymesh_operator.places.kubernetes.context import ClusterContext, OperatorSettings
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.planning.actions import ApplyObject
+from waymesh_operator.planning.manifests import Manifest
+from waymesh_operator.planning.plan import ObservedState, plan
+from waymesh_operator.planning.pods import replaced_pods
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Pod, Ref, Router
 from waymesh_operator.tls.rollover import TlsRequest, next_tls

@@ -10,8 +10,8 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from tests.unit.operator.test_operator_status import CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.status.conditions import timestamp
-from waymesh_operator.cluster.status.dependents import Row, _reported_state, router_link_status
+from waymesh_operator.planning.status.conditions import timestamp
+from waymesh_operator.planning.status.dependents import Row, _reported_state, router_link_status
 from waymesh_operator.resources.crds import findings, rule_findings, with_defaults
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.test_operator_status import ALL, CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.plan import Drift, ObservedState
-from waymesh_operator.cluster.stateful_set import REQUESTS
-from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.places.kubernetes.stateful_set import REQUESTS
+from waymesh_operator.planning.plan import Drift, ObservedState
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Pod, Ref, Router
 from waymesh_operator.router_entities.verdicts import Verdict

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.operator.test_operator_status import ALL, CONTEXT, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.status.router import router_status
+from waymesh_operator.places.kubernetes.router_status import router_status
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 

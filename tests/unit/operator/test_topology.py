@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waymesh_operator.cluster.mesh import lower_neighbours
+from waymesh_operator.planning.mesh import lower_neighbours
 
 pytestmark = pytest.mark.engine_independent
 

@@ -12,11 +12,11 @@ import pytest
 
 from tests.unit.operator.test_manifest_refusals import CRDS, ROUTER_REF, refused
 from tests.unit.operator.test_operator_status import CONTEXT, NOW, ROUTER, conditions, fits, seen
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.mesh import render
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.cluster.status.dependents import vhost_policy_status
-from waymesh_operator.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.local.desired import LocalContext, RouterAddresses, desired_local
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.mesh import render
+from waymesh_operator.planning.status.dependents import vhost_policy_status
 from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener

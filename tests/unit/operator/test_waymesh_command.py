@@ -15,7 +15,7 @@ import pytest
 
 from waymesh_analytics.cli import main as analyze_job
 from waymesh_operator.cli.main import run_command
-from waymesh_operator.local.terminal import make_console
+from waymesh_operator.cli.terminal import make_console
 
 pytestmark = pytest.mark.engine_independent
 
@@ -134,7 +134,7 @@ def test_analyze_has_the_options_of_the_job() -> None:
 def test_the_commands_start_without_what_they_do_not_need() -> None:
     code = (
         "import sys; from waymesh_operator.cli.main import app;"
-        "print([m for m in ('proton', 'cel', 'yaml', 'waymesh_operator.cluster.plan') if m in sys.modules])"
+        "print([m for m in ('proton', 'cel', 'yaml', 'waymesh_operator.planning.plan') if m in sys.modules])"
     )
     path = os.pathsep.join([str(ROOT / "router_image"), str(ROOT / "operator")])
     done = subprocess.run(

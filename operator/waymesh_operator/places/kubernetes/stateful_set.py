@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from waymesh_operator.planning.manifests import LEAVING_ANNOTATION, Manifest, marked
+from waymesh_operator.planning.mesh import SHARED_FILE, SHARED_FILES
+from waymesh_operator.planning.pods import SECRET_VOLUMES, UPLOADER, named
 from waymesh_operator.resources.router import S3, Router, router_id
 from waymesh_operator.router_entities.names import CERTIFICATES, CREDENTIALS, TELEMETRY_FOLDER
 from waymesh_operator.router_entities.verdicts import S3_KEYS, judge_telemetry
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
-from .manifests import LEAVING_ANNOTATION, Manifest, marked
-from .mesh import SHARED_FILE, SHARED_FILES
 from .objects import RESTARTED_ANNOTATION, labels_of, make, seed_name, selector_of
-from .pods import SECRET_VOLUMES, UPLOADER, named
 
 SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001

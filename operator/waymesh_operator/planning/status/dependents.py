@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.cluster.mesh import DesiredRouter
+from waymesh_operator.planning.mesh import DesiredRouter
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
 from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router_link import RouterLink

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from waymesh_operator.cluster.context import OperatorSettings
-from waymesh_operator.cluster.monitoring import Metrics
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import EVENT, ROUTES, KubeClient
+from waymesh_operator.places.kubernetes.context import OperatorSettings
+from waymesh_operator.places.kubernetes.monitoring import Metrics
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys, service_account_keys
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 

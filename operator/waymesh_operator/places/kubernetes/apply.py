@@ -11,14 +11,13 @@ from typing import Any
 
 from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding, NotOurs
 from waymesh_operator.kube import SECRET, Kind, KubeClient, kind_of
+from waymesh_operator.planning.actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale, UpdateFiles
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.manifests import MANIFEST_ANNOTATION, opens
+from waymesh_operator.planning.plan import Drift
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
-
-from .actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale, UpdateFiles
-from .manifests import MANIFEST_ANNOTATION, opens
-from .plan import Drift
-from .state import DesiredState
 
 
 @dataclass(frozen=True, slots=True)

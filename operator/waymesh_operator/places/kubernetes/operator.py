@@ -19,11 +19,6 @@ from typing import Any
 
 import kopf
 
-from waymesh_operator.cluster.worker.analytics import AnalyticsWatch
-from waymesh_operator.cluster.worker.environment import Environment, EventRecorder, Pace
-from waymesh_operator.cluster.worker.inventory import Inventory
-from waymesh_operator.cluster.worker.pool import Pool
-from waymesh_operator.cluster.worker.turns import Threads
 from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import (
     SELECTOR,
@@ -33,6 +28,11 @@ from waymesh_operator.kube import (
     KubeClient,
     find_cluster,
 )
+from waymesh_operator.places.kubernetes.worker.analytics import AnalyticsWatch
+from waymesh_operator.places.kubernetes.worker.environment import Environment, EventRecorder, Pace
+from waymesh_operator.places.kubernetes.worker.inventory import Inventory
+from waymesh_operator.places.kubernetes.worker.pool import Pool
+from waymesh_operator.places.kubernetes.worker.turns import Threads
 from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 
 from .context import OperatorSettings

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from waymesh_operator.cluster.actions import Action, ApplyObject
-from waymesh_operator.cluster.apply import DeliveredSeeds, RefusalKey
-from waymesh_operator.cluster.context import ClusterContext
-from waymesh_operator.cluster.desired import desired_cluster
-from waymesh_operator.cluster.manifests import MANIFEST_ANNOTATION
-from waymesh_operator.cluster.objects import seed_name
-from waymesh_operator.cluster.plan import Drift, ObservedState, drift, entity_actions, plan
-from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.kube import RESOURCES
+from waymesh_operator.places.kubernetes.apply import DeliveredSeeds, RefusalKey
+from waymesh_operator.places.kubernetes.context import ClusterContext
+from waymesh_operator.places.kubernetes.desired import desired_cluster
+from waymesh_operator.places.kubernetes.objects import seed_name
+from waymesh_operator.planning.actions import Action, ApplyObject
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.manifests import MANIFEST_ANNOTATION
+from waymesh_operator.planning.plan import Drift, ObservedState, drift, entity_actions, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.router_entities.actions import EntityAction
 from waymesh_operator.routers.observed import Trouble

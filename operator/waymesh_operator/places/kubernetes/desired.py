@@ -5,6 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from waymesh_operator.planning.desired import DesiredState, Obstacles
+from waymesh_operator.planning.manifests import Manifest
+from waymesh_operator.planning.mesh import (
+    DesiredConnector,
+    DesiredListener,
+    DesiredMesh,
+    DesiredRouter,
+    only_live,
+    own_seed,
+    peers_below,
+    render,
+    shared_seeds,
+)
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, router_id
@@ -48,18 +61,6 @@ from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
 
 from .context import HTTP_PORT, LOCAL_PORT, MANAGEMENT_PORT, MESH_PORT, ClusterContext
 from .exposure import cluster_urls, exposure_objects, missing_api
-from .manifests import Manifest
-from .mesh import (
-    DesiredConnector,
-    DesiredListener,
-    DesiredMesh,
-    DesiredRouter,
-    only_live,
-    own_seed,
-    peers_below,
-    render,
-    shared_seeds,
-)
 from .objects import (
     LIMIT_BYTES,
     cert_manager_objects,
@@ -73,7 +74,6 @@ from .objects import (
     seed_config_maps,
     tls_secrets,
 )
-from .state import DesiredState, Obstacles
 from .stateful_set import image_of, reads_several, stateful_set
 
 

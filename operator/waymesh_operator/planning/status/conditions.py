@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.mesh import DesiredRouter
-from waymesh_operator.cluster.plan import Drift, ObservedState
-from waymesh_operator.cluster.state import DesiredState
+from waymesh_operator.planning.actions import Action
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.mesh import DesiredRouter
+from waymesh_operator.planning.plan import Drift, ObservedState
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from waymesh_operator.cluster.actions import (
+from waymesh_operator.errors import LiveError
+from waymesh_operator.planning.actions import (
     Action,
     ApplyObject,
     CreateRouter,
@@ -16,8 +17,7 @@ from waymesh_operator.cluster.actions import (
     UpdateFiles,
     WriteSeed,
 )
-from waymesh_operator.cluster.plan import ObservedState
-from waymesh_operator.errors import LiveError
+from waymesh_operator.planning.plan import ObservedState
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.router_entities.names import CONSOLE, LISTENER, ROUTER, Entity

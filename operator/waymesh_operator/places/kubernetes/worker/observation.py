@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from waymesh_operator.cluster.context import RouteApis
-from waymesh_operator.cluster.exposure import route_kind
-from waymesh_operator.cluster.manifests import LISTENER_LABEL
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import CLAIM, EVENT, ROUTES, SECRET, SELECTOR, Kind
+from waymesh_operator.places.kubernetes.context import RouteApis
+from waymesh_operator.places.kubernetes.exposure import route_kind
+from waymesh_operator.planning.manifests import LISTENER_LABEL
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.routers.live_router import PodView, event_trouble
 from waymesh_operator.routers.observed import Trouble

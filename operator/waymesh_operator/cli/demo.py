@@ -17,16 +17,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from waymesh_client.management import ManagementClient
 from waymesh_operator.errors import WaymeshError
+from waymesh_operator.places.local.manifest_files import ManifestFiles
+from waymesh_operator.places.local.mesh import Environment, LocalMesh
+from waymesh_operator.places.local.processes import SystemLauncher
+from waymesh_operator.places.local.status import Event
+from waymesh_operator.places.local.supervisor import Supervisor, keep_up
 from waymesh_operator.resources.crds import data_folder
 from waymesh_operator.routers.management import connect, read_addresses
 from waymesh_operator.routers.observed import RouterState
 
 from .demo_traffic import Account, Order, Traffic
-from .manifest_files import ManifestFiles
-from .mesh import Environment, LocalMesh
-from .processes import SystemLauncher
-from .status import Event
-from .supervisor import Supervisor, keep_up
 from .tables import address_table, event_text, link_table, router_table
 from .terminal import make_console
 

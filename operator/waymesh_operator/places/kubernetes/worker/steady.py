@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waymesh_operator.cluster.context import ClusterContext
+from waymesh_operator.places.kubernetes.context import ClusterContext
 
 from .inventory import Key, Object, version_of
 from .reconcile_pass import Observation

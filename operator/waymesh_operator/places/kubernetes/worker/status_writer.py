@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, unread_router, unread_status
-from waymesh_operator.cluster.status.dependents import (
+from waymesh_operator.errors import KubeError
+from waymesh_operator.kube import kind_of
+from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.planning.status.conditions import EXPIRING, MeshSnapshot, unread_router, unread_status
+from waymesh_operator.planning.status.dependents import (
     address_status,
     autolink_status,
     broker_status,
@@ -19,9 +22,6 @@ from waymesh_operator.cluster.status.dependents import (
     router_link_status,
     vhost_policy_status,
 )
-from waymesh_operator.cluster.status.router import router_status
-from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import kind_of
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 

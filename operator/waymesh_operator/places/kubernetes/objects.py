@@ -7,14 +7,14 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from waymesh_operator.planning.manifests import Manifest, marked
+from waymesh_operator.planning.mesh import SHARED_FILE, SHARED_FILES, shared_seed
 from waymesh_operator.resources.listener import app_protocol
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.tls.rollover import MeshTls, TlsRequest
 
 from .context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
-from .manifests import Manifest, marked
-from .mesh import SHARED_FILE, SHARED_FILES, shared_seed
 
 ROUTER_LABEL = "waymesh.io/router"
 RESTARTED_ANNOTATION = "kubectl.kubernetes.io/restartedAt"

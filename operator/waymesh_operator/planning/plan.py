@@ -44,9 +44,9 @@ from .actions import (
     WriteSeed,
 )
 from .balance import moves
+from .desired import DesiredState
 from .manifests import LEAVING_ANNOTATION, Manifest, is_exposure, needs_apply, opens, with_replicas
 from .pods import outdated_pods, replaced_pods
-from .state import DesiredState
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from waymesh_operator.cluster.actions import Action
-from waymesh_operator.cluster.mesh import DesiredMesh
-from waymesh_operator.cluster.plan import ObservedState, plan
-from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.errors import LiveError, LocalError, ManifestError
+from waymesh_operator.planning.actions import Action
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.mesh import DesiredMesh
+from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.validation import Checked

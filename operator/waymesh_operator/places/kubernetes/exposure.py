@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from waymesh_operator.planning.manifests import LISTENER_LABEL, Manifest, marked
 from waymesh_operator.resources.listener import Expose, Listener, app_protocol
 from waymesh_operator.resources.router import Router, router_id
 from waymesh_operator.router_entities.failover import address, server_urls
 
 from .context import ClusterContext, RouteApis
-from .manifests import LISTENER_LABEL, Manifest, marked
 from .objects import make, port_entry, selector_of
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"

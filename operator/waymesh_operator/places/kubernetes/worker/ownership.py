@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from waymesh_operator.cluster.lease import NAME
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import EVENT, LEASE, KubeClient
+from waymesh_operator.places.kubernetes.lease import NAME
 from waymesh_operator.resources.router import Ref
 
 log = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from waymesh_operator.cluster.actions import Action, Scale
-from waymesh_operator.cluster.apply import DeliveredSeeds, ObjectWriter, Refusals, Result, carry_out
-from waymesh_operator.cluster.context import ClusterContext, referenced_secrets, tls_request
-from waymesh_operator.cluster.exposure import exposed_addresses
-from waymesh_operator.cluster.objects import RESTARTED_ANNOTATION, seeds_now
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.cluster.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
 from waymesh_operator.kube import CERT_MANAGER, CLAIM, OWNED, RESOURCES, ROUTER, SELECTOR
+from waymesh_operator.places.kubernetes.apply import DeliveredSeeds, ObjectWriter, Refusals, Result, carry_out
+from waymesh_operator.places.kubernetes.context import ClusterContext, referenced_secrets, tls_request
+from waymesh_operator.places.kubernetes.exposure import exposed_addresses
+from waymesh_operator.places.kubernetes.objects import RESTARTED_ANNOTATION, seeds_now
+from waymesh_operator.planning.actions import Action, Scale
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.status.conditions import EXPIRING, MeshSnapshot, consumers_by_address, ends_in_seconds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from waymesh_operator.cluster.mesh import (
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.mesh import (
     DesiredConnector,
     DesiredListener,
     DesiredMesh,
@@ -14,7 +15,6 @@ from waymesh_operator.cluster.mesh import (
     peers_below,
     seed_text,
 )
-from waymesh_operator.cluster.state import DesiredState
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Http, Listener
 from waymesh_operator.resources.router import Router, router_id

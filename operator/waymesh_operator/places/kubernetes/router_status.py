@@ -6,14 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from waymesh_operator.cluster.exposure import Exposure, exposure_addresses, exposures, node_of, refusals
-from waymesh_operator.cluster.mesh import DesiredMesh
-from waymesh_operator.cluster.objects import ROUTER_LABEL
-from waymesh_operator.resources.router import Router
-from waymesh_operator.router_entities.names import OWNED_PREFIX
-from waymesh_operator.routers.observed import RUNS, ObservedRouter, RouterState, Trouble
-
-from .conditions import (
+from waymesh_operator.planning.mesh import DesiredMesh
+from waymesh_operator.planning.status.conditions import (
     AUTHORITY,
     EXPIRING,
     LEAF,
@@ -26,8 +20,20 @@ from .conditions import (
     rendered,
     timestamp,
 )
-from .dependents import verdict_conditions
-from .warnings import edges_without_group, memory_full, other_operator, some, unprotected
+from waymesh_operator.planning.status.dependents import verdict_conditions
+from waymesh_operator.planning.status.warnings import (
+    edges_without_group,
+    memory_full,
+    other_operator,
+    some,
+    unprotected,
+)
+from waymesh_operator.resources.router import Router
+from waymesh_operator.router_entities.names import OWNED_PREFIX
+from waymesh_operator.routers.observed import RUNS, ObservedRouter, RouterState, Trouble
+
+from .exposure import Exposure, exposure_addresses, exposures, node_of, refusals
+from .objects import ROUTER_LABEL
 
 _STATES = {
     RouterState.STARTING: "Starting",

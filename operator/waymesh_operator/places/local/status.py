@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.cluster.plan import ObservedState
-from waymesh_operator.cluster.state import DesiredState
-from waymesh_operator.cluster.status.conditions import MeshSnapshot
-from waymesh_operator.cluster.status.dependents import (
+from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import ObservedState
+from waymesh_operator.planning.status.conditions import MeshSnapshot
+from waymesh_operator.planning.status.dependents import (
     autolink_status,
     broker_status,
     exchange_status,
@@ -18,7 +18,7 @@ from waymesh_operator.cluster.status.dependents import (
     router_link_status,
     vhost_policy_status,
 )
-from waymesh_operator.cluster.status.warnings import edges_without_group
+from waymesh_operator.planning.status.warnings import edges_without_group
 from waymesh_operator.resources.dependents import Broker, Dependent, Resources
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import RouterLink

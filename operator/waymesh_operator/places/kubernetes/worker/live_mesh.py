@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import Any
 
 from waymesh_client.channel import Tls
-from waymesh_operator.cluster.status.conditions import timestamp
 from waymesh_operator.errors import LiveError
+from waymesh_operator.planning.status.conditions import timestamp
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.routers.live_router import LiveRouter, PodView, Reading, pod_view
 from waymesh_operator.routers.observed import (

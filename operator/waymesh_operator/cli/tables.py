@@ -11,7 +11,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from waymesh_operator.cluster.actions import Action, ApplyObject, CreateRouter
+from waymesh_operator.places.local.mesh import LocalMesh
+from waymesh_operator.places.local.processes import LocalRouter
+from waymesh_operator.places.local.status import BAD, GOOD, NOTE, WARN, Event, ResourceView
+from waymesh_operator.planning.actions import Action, ApplyObject, CreateRouter
 from waymesh_operator.resources.dependents import AutoLink, Broker, LinkRoute
 from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router import Ref
@@ -23,9 +26,6 @@ from waymesh_operator.routers.management import AddressView
 from waymesh_operator.routers.observed import RouterState
 from waymesh_schema.text import one_line
 
-from .mesh import LocalMesh
-from .processes import LocalRouter
-from .status import BAD, GOOD, NOTE, WARN, Event, ResourceView
 from .terminal import WIDE, add_row, titled_table
 
 STYLES = {GOOD: "green", NOTE: "", WARN: "yellow", BAD: "red"}

@@ -1,0 +1,1 @@
+"""Where meshes run: in Kubernetes, or as processes on this machine."""
