@@ -23,5 +23,5 @@ def mounted(find: Callable[[str], Mapping[str, Any] | None], mesh: str = "mesh")
 def shared_rows(find: Callable[[str], Mapping[str, Any] | None], mesh: str = "mesh") -> list[Any]:
     """Return the entities that all routers of the mesh share, as rows of JSON."""
     files = mounted(find, mesh)
-    names = sorted(name for name in files if name.startswith("shared"))
+    names = sorted(name for name in files if name.startswith("shared") and name.endswith(".gz"))
     return [row for name in names for row in json.loads(gzip.decompress(files[name]))]
