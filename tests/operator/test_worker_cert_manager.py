@@ -9,7 +9,7 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.places.kubernetes.objects import labels_of
-from waymesh_operator.places.kubernetes.worker.mesh_worker import ISSUED_ANNOTATION
+from waymesh_operator.places.kubernetes.worker.place import ISSUED_ANNOTATION
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent

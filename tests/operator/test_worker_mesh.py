@@ -9,12 +9,13 @@ import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
+from waymesh_operator.places import reconciler
 from waymesh_operator.places.kubernetes.context import ClusterContext
 from waymesh_operator.places.kubernetes.desired import desired_cluster
-from waymesh_operator.places.kubernetes.worker import mesh_worker, reconcile_pass
-from waymesh_operator.places.kubernetes.worker.reconcile_pass import planned
-from waymesh_operator.places.kubernetes.worker.steady import FULL_S
+from waymesh_operator.places.kubernetes.worker import place
+from waymesh_operator.places.steady import FULL_S
 from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.plan import plan
 from waymesh_operator.resources.dependents import Resources
 
 pytestmark = pytest.mark.engine_independent
@@ -317,7 +318,7 @@ def test_worker_plans_again_only_after_a_change_or_two_minutes(monkeypatch: pyte
     async def story(lab: Lab) -> None:
         def counted(*args: Any) -> Any:
             plans.append(lab.seconds)
-            return planned(*args)
+            return plan(*args)
 
         async def plans_after(change: Callable[[], object]) -> int:
             lab.later(30)
@@ -329,7 +330,7 @@ def test_worker_plans_again_only_after_a_change_or_two_minutes(monkeypatch: pyte
             await lab.settle()
             return len(plans)
 
-        monkeypatch.setattr(mesh_worker, "planned", counted)
+        monkeypatch.setattr(reconciler, "plan", counted)
         lab.router(2)
         lab.add("Address", "orders", prefix="orders", distribution="balanced")
         await lab.settle()
@@ -356,7 +357,7 @@ def test_worker_computes_the_desired_state_once_for_the_passes_of_a_change(monke
     async def story(lab: Lab) -> None:
         lab.router(2)
         await lab.settle()
-        monkeypatch.setattr(reconcile_pass, "desired_cluster", counted)
+        monkeypatch.setattr(place, "desired_cluster", counted)
         lab.add("Address", "orders", prefix="orders", distribution="balanced")
         assert await lab.turn() == "busy"
         assert computed == [1]

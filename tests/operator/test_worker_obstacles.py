@@ -9,7 +9,7 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from tests.operator.test_worker_cert_manager import CERT_MANAGER, issue
 from waymesh_operator.places.kubernetes import desired
-from waymesh_operator.places.kubernetes.worker.steady import FULL_S
+from waymesh_operator.places.steady import FULL_S
 from waymesh_operator.router_entities.credentials import USERS_FILE
 
 pytestmark = pytest.mark.engine_independent

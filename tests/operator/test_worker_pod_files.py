@@ -9,10 +9,10 @@ import pytest
 from tests.operator.kit import NAMESPACE, Lab, run
 from tests.operator.test_worker_listener_secrets import LISTENERS, people
 from waymesh_operator.errors import KubeError, WaymeshError
-from waymesh_operator.places.kubernetes.apply import FIRST_S, Refusals, Result
+from waymesh_operator.places.place import Refused, Result
+from waymesh_operator.places.refusals import FIRST_S, Refusals
 from waymesh_operator.planning.pods import FILES_ANNOTATION
 from waymesh_operator.router_entities.actions import DrainRouter
-from waymesh_operator.routers.live_router import Outcome
 
 pytestmark = pytest.mark.engine_independent
 
@@ -106,7 +106,7 @@ def test_refused_actions_are_tried_again_soon_and_then_more_and_more_rarely() ->
     waited, soon = [], []
     for _ in range(5):
         assert refusals.due([action]) == [action]
-        refusals.note([action], Result(refused=[Outcome(action, "no")]))
+        refusals.note([action], Result(refused=[Refused(action, "no")]))
         soon.append(refusals.soon)
         start = clock["now"]
         while not refusals.due([action]):
@@ -116,6 +116,6 @@ def test_refused_actions_are_tried_again_soon_and_then_more_and_more_rarely() ->
     assert soon == [True, True, True, False, False], "then with each resync"
     refusals.note([action], Result(taken=[action]))
     assert not refusals.reasons
-    refusals.note([action], Result(refused=[Outcome(action, "no")]))
+    refusals.note([action], Result(refused=[Refused(action, "no")]))
     clock["now"] += FIRST_S
     assert refusals.due([action]) == [action], "it starts anew"

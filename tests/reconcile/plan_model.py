@@ -36,7 +36,7 @@ def places(router: Router) -> list[RouterAddresses]:
 
 def desire(router: Router, *addresses: Address) -> DesiredState:
     """The desired state of a Router with made-up places."""
-    return desired_local(Resources(router, addresses), LocalContext(places(router))).state
+    return desired_local(Resources(router, addresses), LocalContext(places(router)))
 
 
 def address(name: str, **spec: object) -> Address:

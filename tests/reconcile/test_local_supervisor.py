@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from waymesh_operator.errors import LocalError, ManifestError
-from waymesh_operator.places.local import supervisor
+from waymesh_operator.places import reconciler
 from waymesh_operator.planning.actions import Action
 from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.planning.plan import ObservedState, plan
+from waymesh_operator.router_entities.actions import EntityAction
 
 from .local_fakes import Stage, manifest
 
@@ -384,11 +385,11 @@ def test_at_rest_the_plan_is_computed_once_a_second_and_a_change_is_noticed_at_o
 ) -> None:
     computed: list[int] = []
 
-    def counted(desired: DesiredState, observed: ObservedState) -> tuple[Action, ...]:
+    def counted(desired: DesiredState, observed: ObservedState, steps: list[EntityAction]) -> tuple[Action, ...]:
         computed.append(1)
-        return plan(desired, observed)
+        return plan(desired, observed, steps)
 
-    monkeypatch.setattr(supervisor, "plan", counted)
+    monkeypatch.setattr(reconciler, "plan", counted)
     stage.settle()
     stage.step(20)
     computed.clear()

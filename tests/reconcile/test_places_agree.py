@@ -68,7 +68,7 @@ def in_kubernetes(mesh: Resources) -> DesiredState:
 def in_local_mode(mesh: Resources) -> DesiredState:
     own = {listener.name: listener.port for listener in mesh.router.listeners}
     places = [RouterAddresses("", "localhost", 1000 + k, 2000 + k, own) for k in range(mesh.router.size)]
-    return desired_local(mesh, LocalContext(places, dict.fromkeys(referenced_secrets(mesh), ANY_KEY))).state
+    return desired_local(mesh, LocalContext(places, dict.fromkeys(referenced_secrets(mesh), ANY_KEY)))
 
 
 def asked_for(entities: Iterable[Entity]) -> dict[tuple[str, str], dict[str, Any]]:

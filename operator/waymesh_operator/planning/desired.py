@@ -48,5 +48,7 @@ class DesiredState:
     containers: Mapping[str, str] = field(default_factory=dict)
     # Name prefixes of entities whose resource refers to something missing: they stay unchanged.
     held: tuple[str, ...] = ()
-    # Local mode: the configuration with which each router boots, by router id. In a cluster the seed ConfigMap has it.
+    # Local mode: the configuration with which each router boots, by router id, and the files with passwords and keys
+    # for all routers, by name. In a cluster the seed ConfigMap and a Secret have them.
     seeds: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)

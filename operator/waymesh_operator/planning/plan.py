@@ -63,6 +63,8 @@ class ObservedState:
     troubles: Mapping[str, Trouble] = field(default_factory=dict)
     # Running routers that have not received all of the configuration yet.
     fresh: frozenset[str] = frozenset()
+    # Entities that routers have refused so far, by router id and `Entity.key`: they have not received these.
+    refused: frozenset[tuple[str, tuple[str, str]]] = frozenset()
     # Local mode: routers that were told to drain so that they can be stopped. In a cluster the StatefulSet records it.
     leaving: frozenset[str] = frozenset()
 
@@ -111,7 +113,7 @@ def plan(
     return (
         *closing,
         *(step for step in given if not opens(step.manifest)),
-        *(action for action in at_routers if every or action.router_id in behind),
+        *(action for action in at_routers if every or action.router_id in behind or _key(action) in observed.refused),
         *seeds,
         *(step for step in given if opens(step.manifest)),
         *_returning(desired, observed),
@@ -145,14 +147,17 @@ def drift(
     found: set[tuple[str, tuple[str, str]]] = set()
     if not any(needs_apply(manifest, _live(observed, manifest)) for manifest in seeds):
         steps = entity_actions(desired, observed) if at_routers is None else at_routers
-        found = {(step.router_id, step.entity.key) for step in steps}
-        found = {(name, key) for name, key in found if name not in observed.fresh}
+        found = {_key(step) for step in steps if step.router_id not in observed.fresh} - observed.refused
     unmanaged = 0
     for router in desired.mesh.routers:
         known = {entity.key for entity in router.entities}
         live = observed.mesh.routers.get(router.id)
         unmanaged += sum(_foreign(e) and e.key not in known for e in (live.entities if live else ()))
     return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
+
+
+def _key(step: EntityAction) -> tuple[str, tuple[str, str]]:
+    return step.router_id, step.entity.key
 
 
 def _foreign(entity: Entity) -> bool:

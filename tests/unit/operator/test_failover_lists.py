@@ -160,8 +160,8 @@ def test_lists_change_on_running_routers_and_in_what_they_boot_with(before: Desi
 
 def test_in_local_mode_a_list_has_the_ports_of_the_other_routers_and_then_its_own() -> None:
     places = [RouterAddresses("127.0.0.1", "127.0.0.1", 1, 2, {"amqp": 5672 + k}) for k in range(3)]
-    state = desired_local(Resources(router(3, AMQP)), LocalContext(places)).state
+    state = desired_local(Resources(router(3, AMQP)), LocalContext(places))
     urls = [f"amqp://127.0.0.1:{5672 + k}" for k in range(3)]
     assert told(state) == [[*urls[1:], urls[0]], [urls[2], urls[0], urls[1]], urls]
-    alone = desired_local(Resources(router(1, AMQP)), LocalContext(places[:1])).state
+    alone = desired_local(Resources(router(1, AMQP)), LocalContext(places[:1]))
     assert told(alone) == [[urls[0]]]

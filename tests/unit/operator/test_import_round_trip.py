@@ -167,7 +167,7 @@ def of_manifests(text: str) -> dict[str, list[dict[str, Any]]]:
     (mesh,) = checked.meshes.values()
     ports = {listener.name: listener.port for listener in mesh.router.listeners}
     context = LocalContext([RouterAddresses("127.0.0.1", "127.0.0.1", 1, 2, ports)], checked.secrets_of("default"))
-    (router,) = desired_local(mesh, context).state.mesh.routers
+    (router,) = desired_local(mesh, context).mesh.routers
     assert router.id == router_id(mesh.router.ref, 0)
     return compared([(entity.type, named(entity)) for entity in router.entities if not of_operator(entity)])
 

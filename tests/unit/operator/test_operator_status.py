@@ -143,7 +143,7 @@ def test_local_mode_tells_that_edge_routers_have_no_group_and_that_they_are_gone
     states = ResourceStates(told.append)
     for count in (0, 2, 3, 0, 0):
         now = seen(resources, facts={"mesh-0": {"edges_without_group": count}})
-        states.update(resources, now.desired, now.observed, 0.0)
+        states.update(resources, now, 0.0)
     found = [(event.level, event.text) for event in told if "EdgesWithoutGroup" in event.text]
     assert [level for level, _ in found] == ["warn", "good"]
     assert found[0][1].startswith(f"Router/{ROUTER.ref}: EdgesWithoutGroup: edge routers that no user group")

@@ -333,7 +333,7 @@ def test_a_mesh_without_policy_has_no_vhost_and_listeners_as_before() -> None:
 def test_in_local_mode_the_commands_on_this_machine_may_manage() -> None:
     router = Router(Ref("default", "mesh"), policy=Policy(enabled=True))
     place = RouterAddresses("127.0.0.1", "127.0.0.1", 1, 2, {})
-    desired = desired_local(Resources(router), LocalContext([place])).state
+    desired = desired_local(Resources(router), LocalContext([place]))
     assert listeners(desired)["management"] == MANAGEMENT_VHOST
     assert isinstance(judge(desired, "anonymous", "127.0.0.1", MANAGEMENT_VHOST), Allowed)
     assert isinstance(judge(desired, "anonymous", "127.0.0.1", "acme.example"), Denied)

@@ -1,23 +1,20 @@
-"""Applies a plan: objects through the API server one by one, actions on routers in parallel. Keeps which routers have
-received the present configuration, and which actions they have refused."""
+"""Applies a plan: objects through the API server one by one, actions on routers in parallel."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from waymesh_operator.errors import KubeError, LiveError, NamespaceEnding, NotOurs
 from waymesh_operator.kube import SECRET, Kind, KubeClient, kind_of
+from waymesh_operator.places.place import Refused, Result
 from waymesh_operator.planning.actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale, UpdateFiles
-from waymesh_operator.planning.desired import DesiredState
-from waymesh_operator.planning.manifests import MANIFEST_ANNOTATION, opens
-from waymesh_operator.planning.plan import Drift
-from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
+from waymesh_operator.planning.manifests import opens
+from waymesh_operator.router_entities.actions import RouterAction
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
-from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +82,6 @@ AtRouters = Callable[[Iterable[Callable[[], list[Outcome]]]], Awaitable[list[lis
 """Runs requests to several routers at the same time; returns their outcomes or errors."""
 
 
-@dataclass(slots=True)
-class Result:
-    """The result of applying a plan."""
-
-    taken: list[Action] = field(default_factory=list)
-    # Actions that a router refused, with its reason.
-    refused: list[Outcome] = field(default_factory=list)
-    # Descriptions of failures.
-    errors: list[str] = field(default_factory=list)
-    # The subset that persists until a person removes the object with a name that the Router needs, or renames it.
-    foreign: list[str] = field(default_factory=list)
-    # The subset that the API server refuses until a person changes the Router, a quota or the operator's rights.
-    invalid: list[str] = field(default_factory=list)
-
-
 async def carry_out(
     actions: Iterable[Action], writer: ObjectWriter, routers: Mapping[str, LiveRouter], at: AtRouters
 ) -> Result:
@@ -153,7 +135,7 @@ async def _on_routers(
             raise outcomes
         else:
             result.taken += [outcome.action for outcome in outcomes if not outcome.error]
-            result.refused += [outcome for outcome in outcomes if outcome.error]
+            result.refused += [Refused(outcome.action, outcome.error) for outcome in outcomes if outcome.error]
 
 
 def _at_router(step: Action) -> bool:
@@ -162,120 +144,3 @@ def _at_router(step: Action) -> bool:
 
 def _concerns_pods(step: ObjectAction) -> bool:
     return isinstance(step, Scale) or (isinstance(step, ApplyObject) and step.manifest["kind"] == "StatefulSet")
-
-
-@dataclass(slots=True)
-class DeliveredSeeds:
-    """For each router the current start (`PodView.start_id`) and the digest of the seeds that it matched last."""
-
-    _known: dict[str, tuple[str, str]] | None = None
-
-    def fresh(
-        self, desired: DesiredState, mesh: ObservedMesh, start_ids: Mapping[str, str], was_converged: bool
-    ) -> frozenset[str]:
-        """Running routers that have not matched this configuration since they started.
-
-        `was_converged`: the mesh had converged before the first observation, so its routers have received it.
-        """
-        digest = _digest(desired)
-        running = _running(mesh)
-        if self._known is None:
-            self._known = {name: (start_ids.get(name, ""), digest) for name in running} if was_converged else {}
-        return frozenset(name for name in running if self._known.get(name) != (start_ids.get(name, ""), digest))
-
-    def note(
-        self,
-        desired: DesiredState,
-        mesh: ObservedMesh,
-        start_ids: Mapping[str, str],
-        steps: Iterable[Action],
-        drift: Drift,
-        refused: Collection[tuple[str, tuple[str, str]]],
-    ) -> None:
-        """Note which routers match: those without actions other than refused ones."""
-        behind = {
-            step.router_id
-            for step in steps
-            if isinstance(step, EntityAction) and (step.router_id, step.entity.key) not in refused
-        }
-        digest = _digest(desired)
-        former = self._known or {}
-        self._known = {name: known for name, known in former.items() if name in mesh.routers}
-        for name in _running(mesh) - behind - drift.routers:
-            self._known[name] = (start_ids.get(name, ""), digest)
-
-
-def _running(mesh: ObservedMesh) -> frozenset[str]:
-    return frozenset(name for name, router in mesh.routers.items() if router.state is RouterState.RUNNING)
-
-
-def _digest(desired: DesiredState) -> str:
-    seeds = [item for item in desired.objects if item["kind"] == "ConfigMap"]
-    return " ".join(str(item["metadata"]["annotations"][MANIFEST_ANNOTATION]) for item in seeds)
-
-
-RefusalKey = tuple[str, tuple[str, str]]
-"""A router's id and an `Entity.key`."""
-_DRAIN = ("drain", "")
-_SHARE = ("router", "share")
-
-
-FIRST_S = 1.0
-"""Seconds after which a refused action is tried again. They double with each refusal. A router accepts some actions a
-moment later, when a file that they need has arrived."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    reason: str
-    at: float
-    wait_s: float
-
-
-@dataclass(slots=True)
-class Refusals:
-    """What was refused, why, and when. A refused action is tried again after at most `again_s`."""
-
-    clock: Callable[[], float]
-    again_s: float
-    _known: dict[RefusalKey, _Refusal] = field(default_factory=dict)
-
-    @property
-    def reasons(self) -> dict[RefusalKey, str]:
-        """The reason for each entity that a router refused."""
-        return {which: refusal.reason for which, refusal in self._known.items()}
-
-    @property
-    def soon(self) -> bool:
-        """Whether an action is tried again before the next resync."""
-        return any(refusal.wait_s < self.again_s for refusal in self._known.values())
-
-    def due(self, actions: Iterable[Action]) -> list[Action]:
-        """The actions without those that were refused recently."""
-        now = self.clock()
-        return [action for action in actions if self._is_due(_which(action), now)]
-
-    def note(self, planned: Iterable[Action], result: Result) -> None:
-        """Keep refusals of planned actions; forget those that were accepted or are no longer planned."""
-        open_ = {_which(action) for action in planned} - {_which(action) for action in result.taken}
-        self._known = {which: known for which, known in self._known.items() if which in open_}
-        now = self.clock()
-        for outcome in result.refused:
-            which = _which(outcome.action)
-            former = self._known.get(which)
-            wait_s = 2 * former.wait_s if former else FIRST_S
-            self._known[which] = _Refusal(outcome.error, now, min(wait_s, self.again_s))
-
-    def _is_due(self, which: RefusalKey, now: float) -> bool:
-        refusal = self._known.get(which)
-        return refusal is None or now - refusal.at >= refusal.wait_s
-
-
-def _which(action: Action) -> RefusalKey:
-    if isinstance(action, EntityAction):
-        return action.router_id, action.entity.key
-    if isinstance(action, DrainRouter | UndrainRouter):
-        return action.router_id, _DRAIN
-    if isinstance(action, MoveClients):
-        return action.router_id, _SHARE
-    return "", ("", "")

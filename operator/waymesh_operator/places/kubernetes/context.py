@@ -68,7 +68,7 @@ class ClusterContext:
     restarted_at: str = ""
     # The routers' users file, whose keys stay as long as the passwords do; and the source of salts for new keys.
     users_now: bytes = b""
-    entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
+    entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False, compare=False)
     # Issuer and keys of ServiceAccount tokens; only read for a Router that accepts such tokens.
     service_accounts: ServiceAccountKeys = UNKNOWN
     # Only read for a Router that has or needs routes.

@@ -36,7 +36,7 @@ from waymesh_operator.router_entities.names import CONSOLE, CREDENTIALS, OPERATO
 from waymesh_operator.router_entities.placement import EntityPlacement, credential_files, place_entities
 from waymesh_operator.router_entities.policies import MANAGEMENT_VHOST, management_vhost, policy_entity
 from waymesh_operator.router_entities.tokens import UNKNOWN, token_files, token_profiles
-from waymesh_operator.router_entities.verdicts import judge
+from waymesh_operator.router_entities.verdicts import Verdicts, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +62,13 @@ class LocalContext:
     places: Sequence[RouterAddresses]
     # Secrets of the Router's namespace.
     secrets: Mapping[str, SecretData] = field(default_factory=dict)
-    # The folder with `DesiredLocal.files`.
+    # The folder with `DesiredState.files`.
     credentials: str = CREDENTIALS
     # The folder for exported telemetry, whatever the target in a cluster.
     telemetry: str = TELEMETRY_FOLDER
     # The present users file, and the source of salts: as in `ClusterContext`.
     users_now: bytes = b""
-    entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class DesiredLocal:
-    """The desired state of one Router, and the files with passwords and keys for its routers, by name."""
-
-    state: DesiredState
-    files: Mapping[str, bytes]
+    entropy: bytes = field(default_factory=lambda: os.urandom(ENTROPY_BYTES), repr=False, compare=False)
 
 
 def local_console(router: Router, built: bool) -> Router:
@@ -86,7 +78,7 @@ def local_console(router: Router, built: bool) -> Router:
     return replace(router, listeners=tuple(kept))
 
 
-def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
+def desired_local(resources: Resources, context: LocalContext) -> DesiredState:
     """Compute the desired state from the resources and the context."""
     router = resources.router
     verdicts = judge(resources, context.secrets)
@@ -95,7 +87,7 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
     repair = router.drift == "Repair"
     mesh = DesiredMesh(router.ref, routers, router.drain_timeout_s, repair, router.paused, router.balance)
     seeds = {one.id: seed_text(one, context.credentials) for one in routers}
-    state = DesiredState(
+    return DesiredState(
         mesh,
         (),
         verdicts,
@@ -103,14 +95,18 @@ def desired_local(resources: Resources, context: LocalContext) -> DesiredLocal:
         placements=found.placements(router),
         containers=found.containers,
         seeds=seeds,
+        files=_files(resources, context, verdicts),
     )
+
+
+def _files(resources: Resources, context: LocalContext, verdicts: Verdicts) -> dict[str, bytes]:
     files = credential_files(resources, context.secrets, verdicts)
-    users = next((item.users for item in router.listeners if item.users), "")
+    users = next((item.users for item in resources.router.listeners if item.users), "")
     if users:
         files |= users_file(context.secrets.get(users, {}), KeptKeys(context.users_now, context.entropy))
-    for listener in router.listeners:
+    for listener in resources.router.listeners:
         files |= listener_files(listener, context.secrets)
-    return DesiredLocal(state, files | dict(token_files(router, context.secrets, UNKNOWN)))
+    return files | dict(token_files(resources.router, context.secrets, UNKNOWN))
 
 
 def _desired_router(router: Router, ordinal: int, context: LocalContext, found: EntityPlacement) -> DesiredRouter:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from waymesh_operator.errors import LiveError
+from waymesh_operator.places.place import Observation
 from waymesh_operator.planning.actions import (
     Action,
     ApplyObject,
@@ -17,7 +18,6 @@ from waymesh_operator.planning.actions import (
     UpdateFiles,
     WriteSeed,
 )
-from waymesh_operator.planning.plan import ObservedState
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, MoveClients, RouterAction, UndrainRouter
 from waymesh_operator.router_entities.names import CONSOLE, LISTENER, ROUTER, Entity
@@ -42,8 +42,6 @@ ASK_SOON_S, ASK_SOON_UNTIL_S, ASK_LATER_S = 0.05, 5.0, 2.0
 """Pause before a router that does not respond is queried again: up to this age of the router, and after it."""
 ENTITIES_S, VIEW_S = 2.0, 1.0
 """Maximum age of the data read from a router: its entities, and its view of the mesh."""
-RETRY_S = 1.0
-"""Pause before an action that a router refused is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,6 @@ class LocalMesh:
         self._world = world
         self.routers: dict[str, LocalRouter] = {}
         self._entities: dict[str, tuple[Entity, ...]] = {}
-        self._refused: dict[str, float] = {}
         self._leaving: set[str] = set()
         self._hurried = False
         self.watched = True
@@ -84,14 +81,15 @@ class LocalMesh:
 
     # --- observe ---
 
-    def observe(self, now: float) -> ObservedState:
+    def observe(self, now: float) -> Observation:
         """The current state. Detects and reports routers that have ended, started or left."""
         for router in list(self.routers.values()):
             self._look(router, now)
         running = [router for router in self.routers.values() if router.state is RouterState.RUNNING]
-        return ObservedState(
-            mesh=ObservedMesh({router.id: self._observed(router) for router in self.routers.values()}),
-            draining={router.id: "drained" if self._hurried else router.drain for router in running},
+        return Observation(
+            ObservedMesh({router.id: self._observed(router) for router in self.routers.values()}),
+            {router.id: "drained" if self._hurried else router.drain for router in running},
+            {router.id: str(router.process.pid) for router in running},
             leaving=frozenset(self._leaving),
         )
 
@@ -181,10 +179,8 @@ class LocalMesh:
 
     # --- apply ---
 
-    def apply(self, action: Action, now: float) -> bool:
-        """Apply one action, or start it; False if it must wait. A failure is reported and repeated later."""
-        if self._refused.get(action.describe(), now) > now:
-            return False
+    def apply(self, action: Action, now: float) -> str:
+        """Apply one action, or start it. Returns the reason of a failure, which is reported, or an empty text."""
         try:
             match action:
                 case CreateRouter() | RestartRouter():
@@ -200,10 +196,8 @@ class LocalMesh:
                     self._apply_to_router(action)
         except (LiveError, OSError) as error:
             self._tell(BAD, str(error) if isinstance(error, LiveError) else f"{action.describe()}: {error}")
-            self._refused[action.describe()] = now + RETRY_S
-            return False
-        self._refused.pop(action.describe(), None)
-        return True
+            return (error.refused if isinstance(error, LiveError) else "") or str(error)
+        return ""
 
     def _apply_to_router(self, action: RouterAction) -> None:
         router = self.routers[action.router_id]

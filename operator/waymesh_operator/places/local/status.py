@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-from waymesh_operator.planning.desired import DesiredState
-from waymesh_operator.planning.plan import ObservedState
 from waymesh_operator.planning.status.conditions import MeshSnapshot
 from waymesh_operator.planning.status.dependents import (
     autolink_status,
@@ -88,13 +85,12 @@ class ResourceStates:
         """Whether every resource is active, or its error was reported."""
         return all(view.ready or (view.kind, view.resource.ref) in self._reported for view in self.views)
 
-    def update(self, resources: Resources, desired: DesiredState, observed: ObservedState, now: float) -> None:
+    def update(self, resources: Resources, seen: MeshSnapshot, now: float) -> None:
         """Compute the states from the observation, and report those that have changed.
 
         Connections and links take a moment to start: the error of a resource that was never active is reported if it
         persists.
         """
-        seen = MeshSnapshot(desired, observed, datetime.now(UTC))
         self._report_edges(resources.router, seen)
         self.views = tuple(_views(resources, seen))
         former, self._reported = self._reported, {}

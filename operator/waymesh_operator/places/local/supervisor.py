@@ -4,56 +4,50 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
 
 from waymesh_operator.errors import LiveError, LocalError, ManifestError
+from waymesh_operator.places.place import Result
+from waymesh_operator.places.reconciler import Clocks, Reconciler
 from waymesh_operator.planning.actions import Action
-from waymesh_operator.planning.desired import DesiredState
-from waymesh_operator.planning.mesh import DesiredMesh
-from waymesh_operator.planning.plan import ObservedState, plan
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref, Router
-from waymesh_operator.resources.validation import Checked
+from waymesh_operator.router_entities.credentials import SecretData
 from waymesh_operator.routers.management import AddressView
-from waymesh_operator.routers.observed import RouterState
 
-from .desired import DesiredLocal, LocalContext, desired_local, local_console
+from .desired import LocalContext, local_console
 from .manifest_files import ManifestFiles
 from .mesh import Environment, LocalMesh
+from .place import LocalPlace
 from .state import PortClaims, PortTable, StateFolder, is_free
-from .status import BAD, GOOD, NOTE, WARN, Event, ResourceStates, ResourceView
+from .status import BAD, NOTE, WARN, Event, ResourceView
 
 BUSY_S, STEADY_S = 0.05, 0.1
 """Pauses between steps while changes are in progress, and otherwise."""
 REST_S = 1.0
 """At rest, the plan is computed so often; sooner if the manifests or what is observed has changed."""
+RETRY_S = 1.0
+"""Pause before an action that has failed is repeated."""
+_T = TypeVar("_T")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Entry:
     """A current or former mesh, and its last accepted resources."""
 
-    mesh: LocalMesh
-    ports: PortTable
+    place: LocalPlace
+    reconciler: Reconciler[LocalContext]
     resources: Resources
-    states: ResourceStates
-    converged: bool = False
-    # Why the state folder could not be written in the last step.
-    problem: str = ""
-    # The last texts about ports that differ from those of the manifest.
-    moved: Sequence[str] = ()
-    # What the last plan was computed from, and when.
-    planned: tuple[Checked, ObservedState] | None = None
-    planned_at: float = 0.0
 
-    def rests(self, checked: Checked, observed: ObservedState, now: float) -> bool:
-        """Return whether the last plan, which was empty, still holds."""
-        known, self.planned = self.planned, (checked, observed)
-        calm = self.converged and self.states.settled and not self.problem and now - self.planned_at < REST_S
-        return calm and known is not None and known[0] is checked and known[1] == observed
+    @property
+    def mesh(self) -> LocalMesh:
+        """Its routers."""
+        return self.place.mesh
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,7 +79,7 @@ class Supervisor:
     @property
     def resources(self) -> dict[Ref, tuple[ResourceView, ...]]:
         """The states of the resources of each Router."""
-        return {ref: entry.states.views for ref, entry in self._entries.items()}
+        return {ref: entry.place.states.views for ref, entry in self._entries.items()}
 
     def load(self, *, lock: bool = True) -> None:
         """Read the manifests. Raises ManifestError (the routers stay as they are) and LocalError.
@@ -103,8 +97,7 @@ class Supervisor:
                     folder.lock()
                 else:
                     folder.load()
-                mesh, states = LocalMesh(ref, folder, self._world), ResourceStates(self._world.events)
-                self._entries[ref] = _Entry(mesh, self._port_table(folder, claim=lock), resources, states)
+                self._entries[ref] = self._entry(LocalMesh(ref, folder, self._world), resources, claim=lock)
             self._entries[ref].resources = resources
             if lock and resources.router != former:
                 self._tell_ignored(resources.router)
@@ -121,30 +114,33 @@ class Supervisor:
         if not self._leaving and self._files.changed():
             self._reload()
         for ref, entry in list(self._entries.items()):
-            self._reconcile(ref, entry, now)
+            entry.place.now, entry.place.wanted = now, ref in self._wanted
+            _ended(entry.reconciler.turn(entry.resources))
             if ref not in self._wanted and not entry.mesh.routers:
                 entry.mesh.folder.unlock()
                 del self._entries[ref]
-        self._claims.keep({port for entry in self._entries.values() for port in entry.ports.chosen})
+        self._claims.keep({port for entry in self._entries.values() for port in entry.place.ports.chosen})
 
     def plans(self, now: float) -> dict[Ref, MeshPlan]:
         """The actions that a step would apply to each mesh."""
-        return {ref: self._plan(ref, entry, now) for ref, entry in self._entries.items()}
+        return {ref: self._plan(entry, now) for ref, entry in self._entries.items()}
 
-    def _plan(self, ref: Ref, entry: _Entry, now: float) -> MeshPlan:
-        desired, observed = self._desired(ref, entry).state, entry.mesh.observe(now)
-        entry.states.update(entry.resources, desired, observed, now)
-        return MeshPlan(plan(desired, observed), tuple(view for view in entry.states.views if not view.resolved))
+    def _plan(self, entry: _Entry, now: float) -> MeshPlan:
+        place, reconciler = entry.place, entry.reconciler
+        place.now = now
+        found = _ended(reconciler.plan(entry.resources))
+        place.states.update(entry.resources, reconciler.snapshot(found, Result()), now)
+        return MeshPlan(found.actions, tuple(view for view in place.states.views if not view.resolved))
 
     @property
     def converged(self) -> bool:
         """Return whether nothing is left to do, every router responds, and all routers of a mesh see each other."""
-        return all(entry.converged for entry in self._entries.values())
+        return all(entry.place.converged for entry in self._entries.values())
 
     @property
     def settled(self) -> bool:
         """Whether in addition all Brokers and links are active, or their errors were reported."""
-        return self.converged and all(entry.states.settled for entry in self._entries.values())
+        return self.converged and all(entry.place.states.settled for entry in self._entries.values())
 
     @property
     def unresolved(self) -> list[ResourceView]:
@@ -183,61 +179,13 @@ class Supervisor:
                 found[ref] = ()
         return found
 
-    def _reconcile(self, ref: Ref, entry: _Entry, now: float) -> None:
-        observed = entry.mesh.observe(now)
-        if ref in self._wanted and entry.rests(self._files.checked, observed, now):
-            return
-        entry.planned_at = now
-        local = self._desired(ref, entry)
-        desired = local.state.mesh
-        stored = self._store(entry, local.files)
-        if ref in self._wanted:
-            entry.states.update(entry.resources, local.state, observed, now)
-        actions = plan(local.state, observed)
-        waiting: set[str] = set()
-        # Without their files, routers get no new configuration, but they can always be stopped.
-        for action in actions if stored or ref not in self._wanted else ():
-            # The steps of one router depend on each other; those of other routers continue.
-            if action.router_id in waiting or not entry.mesh.apply(action, now):
-                waiting.add(action.router_id)
-            with suppress(OSError):  # the next step repeats and reports it
-                entry.mesh.folder.save()
-        was, entry.converged = entry.converged, not actions and _all_connected(desired, entry.mesh)
-        entry.mesh.watched = not entry.converged
-        if entry.converged and not was and ref in self._wanted:
-            connected = ", all connected" if len(entry.mesh.routers) > 1 and desired.routers[1].connectors else ""
-            self._tell(GOOD, f"{ref} is ready: {_count(len(entry.mesh.routers), 'router')}{connected}")
-        if entry.converged and ref in self._wanted:
-            moved, entry.moved = entry.moved, entry.mesh.shifted_ports
-            for text in entry.moved:
-                if text not in moved:
-                    self._tell(WARN, text)
+    def _entry(self, mesh: LocalMesh, resources: Resources, *, claim: bool) -> _Entry:
+        def secrets() -> Mapping[str, SecretData]:
+            return self._files.checked.secrets_of(mesh.ref.namespace)
 
-    def _store(self, entry: _Entry, files: Mapping[str, bytes]) -> bool:
-        """Write the state of the mesh. An error, such as a full disk, is reported once and each step tries again."""
-        problem = ""
-        try:
-            entry.mesh.folder.write_credentials(files)
-            entry.mesh.folder.save()
-        except OSError as error:
-            problem = f"cannot write to {entry.mesh.folder.path}: {error.strerror}"
-            if problem != entry.problem:
-                self._tell(BAD, problem)
-        entry.problem = problem
-        return not problem
-
-    def _desired(self, ref: Ref, entry: _Entry) -> DesiredLocal:
-        router = entry.resources.router
-        if ref not in self._wanted:
-            return DesiredLocal(DesiredState(DesiredMesh(ref, (), router.drain_timeout_s), (), {}), {})
-        alive = {
-            name: r for name, r in entry.mesh.routers.items() if r.state in (RouterState.RUNNING, RouterState.STARTING)
-        }
-        secrets = self._files.checked.secrets_of(ref.namespace)
-        folder = entry.mesh.folder
-        places = entry.ports.places(router, alive)
-        context = LocalContext(places, secrets, str(folder.credentials), str(folder.telemetry), folder.users())
-        return desired_local(entry.resources, context)
+        place = LocalPlace(mesh, self._port_table(mesh.folder, claim=claim), self._world.events, secrets)
+        clocks = Clocks(lambda: place.now, lambda: datetime.now(UTC))
+        return _Entry(place, Reconciler(place, clocks, RETRY_S, REST_S), resources)
 
     def _reload(self) -> None:
         try:
@@ -257,7 +205,7 @@ class Supervisor:
 
     def _port_is_free(self, port: int) -> bool:
         """Whether the port is not in use, and not assigned in a mesh of this process."""
-        return is_free(port) and not any(port in entry.ports.chosen for entry in self._entries.values())
+        return is_free(port) and not any(port in entry.place.ports.chosen for entry in self._entries.values())
 
     def _claim(self, port: int) -> bool:
         """Claim the port if it is free. First the claim: another process may be about to start a router there."""
@@ -276,23 +224,13 @@ class Supervisor:
         self._world.events(Event(level, text))
 
 
-def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:
-    """Whether all desired routers respond, see all others (and no former ones) and have their neighbours."""
-    neighbours = desired.neighbours
-    if neighbours.keys() != mesh.routers.keys():
-        return False
-    for live in mesh.routers.values():
-        others = neighbours.keys() - {live.id} if neighbours[live.id] else set()
-        own = {name for name in live.view.known if name.rpartition("-")[0] == desired.ref.name}
-        if live.state is not RouterState.RUNNING or own != others:
-            return False
-        if not neighbours[live.id] <= set(live.view.neighbours):
-            return False
-    return True
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+def _ended(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of a coroutine that waits for nothing, as those of local mode."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return cast(_T, end.value)
+    raise AssertionError("local mode waits for nothing")
 
 
 def keep_up(supervisor: Supervisor, wake: SimpleQueue[None], turn_ended: Callable[[], bool]) -> None:
