@@ -190,6 +190,56 @@ def test_the_lease_is_given_up_while_nothing_can_be_listed(monkeypatch: pytest.M
     asyncio.run(story())
 
 
+def an_operator() -> operator.Operator:
+    options = operator.Options(OperatorSettings("router:1"), http_host="127.0.0.1", http_port=0)
+    return operator.Operator(options, Cluster(Configuration(), NAMESPACE, inside=False), FakeKube(), Metrics())
+
+
+async def fails() -> None:
+    await asyncio.sleep(0)
+    raise KeyError("kind")
+
+
+async def ends() -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("work", "reason"), [(ends, "the task audits has ended"), (fails, "the task audits has failed: 'kind'")]
+)
+def test_a_task_that_ends_takes_readiness_and_all_others_with_it(work: Any, reason: str) -> None:
+    async def story() -> None:
+        one, cancelled = an_operator(), []
+
+        async def never(name: str) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.append(name)
+
+        with pytest.raises(WaymeshError, match=reason):
+            await one._beside({"heartbeat": never("heartbeat"), "audits": work()}, never("watches"))
+        assert sorted(cancelled) == ["heartbeat", "watches"]
+        assert one.health.ready["resources"]() == reason
+
+    asyncio.run(story())
+
+
+def test_when_the_watches_end_the_tasks_beside_them_are_cancelled_and_an_error_of_theirs_is_passed_on() -> None:
+    async def story() -> None:
+        one = an_operator()
+
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        await one._beside({"audits": never()}, ends())
+        with pytest.raises(KeyError):
+            await one._beside({"audits": never()}, fails())
+        assert one.health.ready["resources"]() is None
+
+    asyncio.run(story())
+
+
 def test_kopf_that_does_not_end_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "END_S", 0.02)
 

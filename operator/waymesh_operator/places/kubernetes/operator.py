@@ -88,6 +88,8 @@ class Operator:
         self._stopped = asyncio.Event()
         self._filled = False
         self._leads = False
+        # The task beside the watches that has ended, and why.
+        self._ended: str | None = None
         self._home = options.lease_namespace or cluster.namespace
         self._world: Environment | None = None
         self.beat = Heartbeat()
@@ -148,17 +150,40 @@ class Operator:
             pool.start()
             analytics = AnalyticsWatch(world, auditor.open_namespaces)
             references = world.references.run(self._kube, inventory, world.pace.look_up_s)
-            works = (auditor.run(), analytics.run(), references, self._beat(auditor))
-            tasks = [asyncio.create_task(work) for work in works]
+            works = {
+                "audits": auditor.run(),
+                "analytics": analytics.run(),
+                "references": references,
+                "heartbeat": self._beat(auditor),
+            }
             try:
-                await self._watch(auditor, pool, held)
+                await self._beside(works, self._watch(auditor, pool, held))
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 self.health.alive = {}
                 self.beat.forget()
             return True
+
+    async def _beside(self, works: Mapping[str, Coroutine[Any, Any, None]], main: Coroutine[Any, Any, None]) -> None:
+        """Run `main`, and beside it works that never end. If one does, the replica is not ready any more, all others
+        and `main` are cancelled, and WaymeshError is raised: Kubernetes then starts the process again."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._endless(name, work), name=name) for name, work in works.items()]
+                await main
+                for task in tasks:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _endless(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+            reason = f"the task {name} has ended"
+        except Exception as error:
+            log.exception("the task %s has failed", name)
+            reason = f"the task {name} has failed: {error}"
+        self._ended = reason
+        raise WaymeshError(reason)
 
     def _environment(self, inventory: Inventory, stack: contextlib.ExitStack) -> Environment:
         keys = KeyFolder()
@@ -248,6 +273,8 @@ class Operator:
             await asyncio.sleep(BEAT_S)
 
     def _readiness(self) -> str | None:
+        if self._ended is not None:
+            return self._ended
         if not self._leads:
             return None
         if not self._filled or self._world is None:
