@@ -205,6 +205,7 @@ class Loop:
                         handler.on_event(mask)
                     except Exception as error:  # noqa: BLE001 - the edge of handlers
                         self._abandon(fd, handler, error)
+            handler = None  # else the loop keeps the connection that had the last event, even one that has ended
             deadline = self._turn(turn)
             if low:
                 self._serve_low()

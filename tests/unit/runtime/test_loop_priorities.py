@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -178,3 +179,25 @@ def test_an_error_with_low_priority_affects_only_its_descriptor(loop: Loop) -> N
     Reader(loop, fine, low_priority=True).there.send(b"x" * 1000)
     run(loop)
     assert errors == ["while Reader served a descriptor"]
+
+
+def test_the_loop_keeps_no_handler_that_has_ended(loop: Loop) -> None:
+    """It may wait for its next event for long, and the handler has a connection with all that belongs to it."""
+
+    class Leaver(Reader):
+        def on_event(self, mask: int) -> None:
+            self.close()
+
+    leavers = [Leaver(loop, lambda data: None)]
+    leavers[0].there.send(b"x")
+    there = weakref.ref(leavers.pop())
+    turns: list[bool] = []
+
+    def turn(now: float) -> float:
+        turns.append(there() is not None)
+        if len(turns) == 2:
+            loop.stop()
+        return math.inf
+
+    loop.run(turn)
+    assert turns == [True, False], "before and after its event"
