@@ -84,9 +84,9 @@ class Up:
     def pids(self) -> dict[str, int]:
         return dict(self.remembered()["pids"])
 
-    def url(self, router: str) -> str:
+    def url(self, router: str, listener: str = "amqp") -> str:
         """Where clients of a router connect."""
-        return self._url(router, "listener/amqp")
+        return self._url(router, f"listener/{listener}")
 
     def urls(self, mesh: str, size: int) -> list[str]:
         """Where clients connect to the routers of a mesh that have been created, of so many at most."""
@@ -104,6 +104,11 @@ class Up:
     def management_url(self, router: str) -> str:
         """Where management requests to a router are sent."""
         return self._url(router, "management")
+
+    def log(self, router: str) -> str:
+        """The log of a router."""
+        (path,) = self.state.glob(f"*/{router}.log")
+        return path.read_text(encoding="utf-8", errors="replace")
 
     def client(self, router: str) -> ManagementClient:
         """For management requests to a router."""
