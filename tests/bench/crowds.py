@@ -121,18 +121,18 @@ def delays(name: str, part: int, launcher: Launcher) -> Mapping[str, float]:
         return attacked(name, CROWDS[name], part, router.port, quiet.port)
 
 
-def flood_arguments(module: str, description: str, repeated: str, usually: int) -> argparse.Namespace:
-    """What the command line asks for: which floods, how often (the option `repeated`), and which part of each."""
+def flood_parser(module: str, description: str, repeated: str, usually: int) -> argparse.ArgumentParser:
+    """The command line: which floods, how often (the option `repeated`), and which part of each."""
     line = argparse.ArgumentParser(prog=f"python -m tests.bench.{module}", description=description)
     line.add_argument(repeated, type=int, default=usually, help="of each flood")
     line.add_argument("--part", type=int, default=1, help="by what the floods are divided")
     line.add_argument("floods", nargs="*", help="their names; all without any")
-    return line.parse_args()
+    return line
 
 
 def main() -> None:
     """Print a row for each flood: median and range of both ratios."""
-    arguments = flood_arguments("crowds", "The delay of others in floods.", "--runs", RUNS)
+    arguments = flood_parser("crowds", "The delay of others in floods.", "--runs", RUNS).parse_args()
     launcher = Launcher(f"{shlex.quote(str(Path(sys.executable).with_name('waymesh-router')))} -c {{config}}", {})
     print("| attack | relative to a client of an idle router | relative to before |\n|---|--:|--:|")
     for name in arguments.floods or CROWDS:

@@ -1,21 +1,24 @@
 """Memory and new clients after floods: each several times at one router, its attackers gone in between.
 
-`python -m tests.bench.flood_memory [--times N] [--part N] [FLOOD…]` prints the table of docs/security.md.
+`python -m tests.bench.flood_memory [--times N] [--part N] [--cgroup] [FLOOD…]` prints the table of docs/security.md.
+With --cgroup, each router runs in a control group of its own, of the memory that a container has for this `maxMemory`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.bench.attacks import attacks_of, listeners
-from tests.bench.crowds import CROWDS, MAX_MEMORY, flood_arguments
+from tests.bench.crowds import CROWDS, MAX_MEMORY, flood_parser
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.floods import FLOODS, Span, portion
 from tests.bench.machine import raise_file_limit
@@ -23,6 +26,7 @@ from tests.bench.rawclient import DETACH, FLOW, RawClient
 from tests.bench.routers import Launcher, RouterProcess, RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
 from tests.kit import frames
+from tests.kit.control_group import ControlGroup
 from tests.kit.ports import free_port
 
 TIMES: Final = 10
@@ -33,7 +37,8 @@ GONE_S: Final = 60.0
 LESS_BYTES: Final = 1 << 18
 STEP_S: Final = 0.2
 SERVED_S: Final = 20.0
-CONTAINER: Final = MAX_MEMORY / 0.85
+CONTAINER: Final = int(MAX_MEMORY / 0.85)
+"""Bytes of the container for which `maxMemory` is the default."""
 MIB: Final = 1 << 20
 COMMAND: Final = "{python} -m tests.bench.watched_router {folder}/memory -c {{config}}"
 HEAD: Final = (
@@ -41,6 +46,8 @@ HEAD: Final = (
     "| RSS after the second | after the last | × "
     "| largest RSS | open, ms | served, s |\n|---|" + "--:|" * 10
 )
+
+HEAD_OF_GROUP: Final = (" most in the group | at its limit | killed |", "--:|" * 3)
 
 Flood = Callable[[int, int], Span]
 
@@ -55,6 +62,8 @@ class Seen:
     most: int = 0
     open_s: float = 0.0
     served_s: float = 0.0
+    group: tuple[int, int, int] | None = None
+    """Of its control group: the most bytes in it, how often the limit was reached, how many processes were killed."""
 
     @property
     def kept(self) -> float:
@@ -72,7 +81,11 @@ class Seen:
         resident = [f"{self.resident[n] / MIB:.1f}" for n in (min(1, len(self.resident) - 1), -1)]
         over = " (missed)" if self.most > CONTAINER else ""
         cells = [*mib, f"{self.kept:.2f}", *resident, f"{self.grows:.2f}", f"{self.most / MIB:.0f}{over}"]
-        return " | ".join(["| " + name, *cells, f"{self.open_s * 1e3:.0f}", f"{self.served_s:.1f} |"])
+        cells += [f"{self.open_s * 1e3:.0f}", f"{self.served_s:.1f}"]
+        if self.group is not None:
+            most, at_limit, killed = self.group
+            cells += [f"{most / MIB:.0f}", str(at_limit), f"{killed} (missed)" if killed else "0"]
+        return " | ".join(["| " + name, *cells]) + " |"
 
 
 class Memory:
@@ -143,8 +156,32 @@ def newcomer(port: int) -> tuple[float, float]:
             time.sleep(STEP_S)
 
 
-def seen_of(launcher: Launcher, flood: Flood, times: int, part: int, spec: RouterSpec, folder: Path) -> Seen:
-    """Flood a router of its own several times."""
+@contextlib.contextmanager
+def _control_group(wanted: bool) -> Iterator[ControlGroup | None]:
+    if not wanted:
+        yield None
+        return
+    group = ControlGroup(CONTAINER)
+    try:
+        if group.folder is None:
+            raise BenchError("this user may not make a control group with a limit of memory")
+        yield group
+    finally:
+        group.remove()
+
+
+def seen_of(
+    launcher: Launcher,
+    flood: Flood,
+    times: int,
+    part: int,
+    spec: RouterSpec,
+    folder: Path,
+    group: ControlGroup | None = None,
+) -> Seen:
+    """Flood a router of its own several times, in a control group if there is one."""
+    if group is not None:
+        launcher = replace(launcher, command=f"{shlex.join(group.within)} {launcher.command}")
     with running(launcher, spec) as (router,):
         memory = Memory(folder, router)
         seen = Seen(memory.rested()[1])
@@ -156,12 +193,16 @@ def seen_of(launcher: Launcher, flood: Flood, times: int, part: int, spec: Route
             seen.used.append(used)
             seen.resident.append(resident)
         seen.most = memory.most()
+        if group is not None:
+            seen.group = group.most(), group.at_limit(), group.killed()
     (folder / "memory").unlink()
     return seen
 
 
-def all_seen(environment: Mapping[str, str], names: list[str], times: int, part: int) -> Iterator[tuple[str, Seen]]:
-    """Each flood, or those with these names."""
+def all_seen(
+    environment: Mapping[str, str], names: list[str], times: int, part: int, grouped: bool = False
+) -> Iterator[tuple[str, Seen]]:
+    """Each flood, or those with these names. `grouped`: each router in a control group of its own."""
     raise_file_limit()
     tls, passwords = free_port(), free_port()
     floods = {**FLOODS, **attacks_of(tls, passwords), **CROWDS}
@@ -172,7 +213,9 @@ def all_seen(environment: Mapping[str, str], names: list[str], times: int, part:
         extra = listeners(folder, tls, passwords)
         for name in names or floods:
             spec = RouterSpec("A", extra=extra, settings=limits)
-            yield name, seen_of(launcher, partial(floods[name]), times, part, spec, folder)
+            with _control_group(grouped) as group:
+                seen = seen_of(launcher, partial(floods[name]), times, part, spec, folder, group)
+            yield name, seen
 
 
 def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
@@ -186,9 +229,12 @@ def _run(bench: Bench) -> Iterator[Mapping[str, float]]:
 
 def main() -> None:
     """Print the table."""
-    arguments = flood_arguments("flood_memory", "Memory after floods.", "--times", TIMES)
-    print(HEAD, flush=True)
-    for name, seen in all_seen({}, arguments.floods, arguments.times, arguments.part):
+    parser = flood_parser("flood_memory", "Memory after floods.", "--times", TIMES)
+    parser.add_argument("--cgroup", action="store_true", help="in a control group with the memory of a container")
+    arguments = parser.parse_args()
+    columns, line = HEAD_OF_GROUP if arguments.cgroup else ("", "")
+    print(HEAD.replace("|\n", "|" + columns + "\n") + line, flush=True)
+    for name, seen in all_seen({}, arguments.floods, arguments.times, arguments.part, arguments.cgroup):
         print(seen.row(name), flush=True)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +10,7 @@ import pytest
 
 import waymesh_amqp
 from tests.interop.raw_client import Ended, RawClient, Refused
+from tests.kit.control_group import ControlGroup
 from tests.kit.frames import attach_receiver
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
@@ -29,47 +27,12 @@ CLIENTS, CLIENT_BYTES = (500, 48 << 10) if waymesh_amqp.engine() == "compiled" e
 EACH = 10
 LINKS, PORTION = 5000, 500
 BODY = b"\x00\x53\x75\xb0\x00\x00\x04\x00" + bytes(1024)
-CGROUPS = Path("/sys/fs/cgroup")
-ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
-
-
-class Group:
-    """A control group of 64 MiB. Without the right to create one it has no folder: then only the peak is checked."""
-
-    def __init__(self) -> None:
-        second = (CGROUPS / "cgroup.controllers").exists()
-        folder = (CGROUPS if second else CGROUPS / "memory") / f"waymesh-test-{os.getpid()}-{time.monotonic_ns()}"
-        limit = folder / ("memory.max" if second else "memory.limit_in_bytes")
-        self.folder: Path | None = None
-        with contextlib.suppress(OSError):
-            folder.mkdir()
-            try:
-                limit.write_text(str(LIMIT), encoding="ascii")
-                self.folder = folder
-            except OSError:
-                folder.rmdir()
-
-    @property
-    def within(self) -> tuple[str, ...]:
-        """Words before the command of a process that is to run in it."""
-        return () if self.folder is None else ("sh", "-c", ENTER, str(self.folder))
-
-    def remove(self) -> None:
-        """Its processes have ended; the kernel may need a moment to notice."""
-        if self.folder is not None:
-            wait_until(self._removed, 60)
-
-    def _removed(self) -> bool:
-        assert self.folder is not None
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
-        return not self.folder.exists()
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[RouterProcess]:
     """A router in 64 MiB, with the settings that it gives itself in a container of that size."""
-    group, port = Group(), free_port()
+    group, port = ControlGroup(LIMIT), free_port()  # without the right to make one, only the peak is checked
     settings = {"id": "A", "mode": "standalone", "maxMemory": LIMIT * 85 // 100, "maxBufferedBytes": 16 * MIB}
     # Raw clients send no empty frames, and with 500 of them it takes a while until it is the first one's turn again.
     config = section("router", **settings) + section("listener", host="127.0.0.1", port=port, idleTimeoutSeconds=0)
