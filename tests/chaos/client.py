@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from tests.chaos.events import Answered, Attached, Credit, Event, Gone, Outcome, Received, Sent
+from tests.chaos.library import Connected, ReceivingLink, SendingLink, Surroundings
 from tests.chaos.through import Through
 from tests.chaos.workload import (
     ANSWERS,
@@ -24,62 +25,6 @@ from tests.chaos.workload import (
 RETRY_S = (0.2, 1.0)
 Kinds = dict[type, Callable[["Client", Any, int], "Task"]]
 """By the class of a link in a plan."""
-
-
-class SendingLink(Protocol):
-    """A producer's link as the library of a client has it. It calls `on_…` of its task."""
-
-    @property
-    def credit(self) -> int:
-        """What may be sent."""
-
-    def send(self, words: dict[str, Any], priority: int) -> None:
-        """A message with this map as its application-properties, and `words["size"]` letters as its body."""
-
-
-class ReceivingLink(Protocol):
-    """A consumer's link, likewise."""
-
-    def flow(self, credit: int) -> None:
-        """Give so much more credit."""
-
-    def drain(self) -> None:
-        """Ask for what the credit given so far allows, and give none."""
-
-    def is_drained(self) -> bool:
-        """Whether nothing more can come."""
-
-    def answer(self, delivery: Any, state: str) -> None:
-        """Settle with an outcome; `modified` as failed."""
-
-    def close(self) -> None:
-        """Detach."""
-
-
-class Connected(Protocol):
-    """A connection of a client, that begins to open when it is made, and calls `on_lost` of its client at its end."""
-
-    def sender(self, task: Producer, settled: bool) -> SendingLink:
-        """Attach to the address of the task."""
-
-    def receiver(self, task: Consumer) -> ReceivingLink:
-        """Attach to the address of the task."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-class Surroundings(Protocol):
-    """Where clients run: their clock and library."""
-
-    def now(self) -> float:
-        """Seconds of a monotonic clock."""
-
-    def after(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Call it later."""
-
-    def dial(self, client: Client, container_id: str) -> Connected:
-        """A new connection to the client's router."""
 
 
 class Group:
@@ -293,14 +238,16 @@ class Producer(Task):
             self._dry = credit == 0
             self.group.events.append(Credit(self.around.now(), self.name, credit))
 
-    def _send(self, now: float) -> None:
+    def _send(self, now: float, more: dict[str, str | float] | None = None) -> None:
+        """`more`: what the message has beside what all have."""
         rng = self.client.rng
         size = rng.choice(LARGE) if rng.random() < LARGE_SHARE else rng.randrange(100)
         size = self._plan.size or size
         priority = rng.choice(PRIORITIES)
         message = f"{self.name}:{self._count}"
-        words = {"message": message, "from": self.client.name, "at": now, "size": size}
-        self.group.events.append(Sent(now, self.name, message, self._count, self._plan.settled, priority))
+        words: dict[str, Any] = {"message": message, "from": self.client.name, "at": now, "size": size, **(more or {})}
+        way = {name: words[name] for name in ("to", "reply_to", "answers") if name in words}
+        self.group.events.append(Sent(now, self.name, message, self._count, self._plan.settled, priority, **way))
         self._count += 1
         if not self._plan.settled:
             self._waiting += 1
@@ -364,13 +311,17 @@ class Consumer(Task):
         now = self.around.now()
         message = words["message"] if length == words["size"] else f"{words['message']} damaged"
         self.group.events.append(Received(now, self.name, message, delivery is None))
-        self.group.through.note(words["from"], self.address, self.client.name, words["at"])
+        self.note(words)
         if delivery is None:
             self._renew()
         elif self.client.rng.random() < 0.8:
             self._answer(delivery, message)
         else:
             self._kept.append((now + self.client.rng.uniform(0.0, LATE_S), delivery, message))
+
+    def note(self, words: dict[str, Any]) -> None:
+        """A message gets through from its producer."""
+        self.group.through.note(words["from"], self.address, self.client.name, words["at"])
 
     def on_damage(self, delivery: Any) -> None:
         """What has come is no message: no one has sent that."""
@@ -382,14 +333,18 @@ class Consumer(Task):
                 self._answer(delivery, "damaged")
 
     def _answer(self, delivery: Any, message: str) -> None:
-        state = self.client.rng.choices(list(ANSWERS), list(ANSWERS.values()))[0]
+        state = self.decide(message, self.client.rng.choices(list(ANSWERS), list(ANSWERS.values()))[0])
         self.group.events.append(Answered(self.around.now(), self.name, message, state))
         self.link.answer(delivery, state)
         self._renew()
 
+    def decide(self, message: str, state: str) -> str:
+        """The answer to a message, for which `state` was chosen."""
+        return state
+
     def _renew(self) -> None:
         if not self._leaving:
-                self.link.flow(1)
+            self.link.flow(1)
 
     def _again(self) -> None:
         if self.comes_back and self.client.connection is not None:

@@ -14,6 +14,7 @@ import proton
 from proton.handlers import TransactionHandler
 from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container, EventInjector, LinkOption, Transaction
 
+from tests.chaos.asking import KINDS as ASKING_KINDS
 from tests.chaos.client import Client, Consumer, Group, Producer
 from tests.chaos.events import ACCEPTED, MODIFIED, REJECTED, RELEASED
 from tests.chaos.transactor import Transactor
@@ -38,7 +39,7 @@ class Clients(proton.Handler):
     def __init__(self, plans: dict[str, Plan], ports: dict[str, int], seed: int, idle_s: float) -> None:
         """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection."""
         super().__init__()
-        self.group = Group(plans, seed, self, {Transacts: Transactor})
+        self.group = Group(plans, seed, self, {Transacts: Transactor, **ASKING_KINDS})
         self._ports = ports
         self._idle_s = idle_s
         self._stopping = False
@@ -114,7 +115,8 @@ class Clients(proton.Handler):
         """Without a terminus the router refuses, and a detach follows."""
         link = event.link
         terminus = link.remote_target if link.is_sender else link.remote_source
-        if terminus.address is not None and _is_current(link):
+        if terminus.type != proton.Terminus.UNSPECIFIED and _is_current(link):
+            link.carried.task.address = link.carried.task.address or terminus.address or ""
             link.carried.task.on_attached()
 
     def on_link_remote_close(self, event: Any) -> None:
@@ -144,18 +146,19 @@ class ProtonConnection:
     def sender(self, task: Producer, settled: bool) -> ProtonSender:
         """Attach a sender."""
         mode = AtMostOnce() if settled else AtLeastOnce()
-        return ProtonSender(
-            task, self._container.create_sender(self.raw, task.address, name=task.name, options=mode), settled
-        )
+        raw = self._container.create_sender(self.raw, task.address or None, name=task.name, options=mode)
+        return ProtonSender(task, raw, settled)
 
     def receiver(self, task: Consumer) -> ProtonReceiver:
         """Attach a receiver."""
         options: list[LinkOption] = [AtLeastOnce()]
         if task.capability:
             options.append(Capability(task.capability))
-        return ProtonReceiver(
-            task, self._container.create_receiver(self.raw, task.address, name=task.name, options=options)
+        dynamic = not task.address
+        raw = self._container.create_receiver(
+            self.raw, task.address or None, name=task.name, dynamic=dynamic, options=options
         )
+        return ProtonReceiver(task, raw)
 
     def transacting_sender(self, task: Transactor) -> ProtonTransactingSender:
         """Attach a sender whose messages are in transactions."""
@@ -305,6 +308,7 @@ class ProtonReceiver:
                 self.task.on_damage(None if settled else delivery)
                 return
             words: Any = body.properties
+            words["correlation"] = body.correlation_id
             length = len(body.body) if isinstance(body.body, str) else -1
             self.task.on_message(words, length, None if settled else delivery)
 
@@ -321,10 +325,11 @@ class Capability(LinkOption):
 
 
 def message_of(words: dict[str, Any], priority: int) -> proton.Message:
-    """Durable for brokers, with a subject for exchanges."""
+    """Durable for brokers, with a subject for exchanges, and what requests and replies have."""
     return proton.Message(
-        body="x" * words["size"], properties=words, priority=priority, durable=True, subject=words["message"]
-    )
+        body="x" * words["size"], properties=words, priority=priority, durable=True, subject=words["message"],
+        address=words.get("to"), reply_to=words.get("reply_to"), correlation_id=words.get("answers"),
+    )  # fmt: skip
 
 
 def _is_current(link: Any) -> bool:

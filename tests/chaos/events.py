@@ -47,7 +47,8 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A producer has sent a message, the n-th of its link. `transaction`: in which it is sent."""
+    """A producer has sent a message, the n-th of its link. `transaction`: in which it is sent; `to`: its address if
+    its link has none; `reply_to`: where it asks for a reply; `answers`: the message to which it is the reply."""
 
     at: float
     link: str
@@ -56,6 +57,9 @@ class Sent:
     settled: bool = False
     priority: int = 4
     transaction: str = ""
+    to: str = ""
+    reply_to: str = ""
+    answers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`kind`: loss, hole, duplicate, order, outcome, waiting, stall, stranger, torn or phantom."""
+    """`kind`: loss, hole, duplicate, order, outcome, waiting, stall, stranger, torn, unanswered or phantom."""
 
     kind: str
     message: str
@@ -88,7 +88,7 @@ class Message:
 
     @property
     def address(self) -> str:
-        return self.producer.terms.address
+        return self.sent.to or self.producer.terms.address
 
     def states(self) -> set[str]:
         """The outcomes that consumers gave; of a delivery that the router settled: accepted."""
@@ -165,6 +165,7 @@ def check(events: Iterable[Event], terms: Terms) -> list[Violation]:
         *_order(history, terms),
         *_stalls(history, terms),
         *_torn(history),
+        *_unanswered(history),
     ]
 
 
@@ -345,3 +346,22 @@ def _torn(history: History) -> Iterator[Violation]:
         allowed = {COMMITTED: (len(messages),), ABORTED: (0,)}.get(state, (0, len(messages)))
         if come not in allowed:
             yield Violation("torn", name, f"{state or 'without an answer'}: {come} of {len(messages)} messages came")
+
+
+def _unanswered(history: History) -> Iterator[Violation]:
+    """Requests that were accepted without a reply to where they asked for one, or that have more replies than receipts.
+    What becomes of a reply is decided as of any other message: it comes, or its responder is told that it does not."""
+    replies: dict[str, list[Message]] = defaultdict(list)
+    for message in history.messages.values():
+        replies[message.sent.answers].append(message)
+    for name, request in history.messages.items():
+        if not request.sent.reply_to:
+            continue
+        fitting = [reply for reply in replies[name] if reply.address == request.sent.reply_to]
+        is_accepted = any(outcome.state == ACCEPTED for outcome in request.outcomes)
+        unknown = any(r.link not in request.answers and history.links[r.link].lost for r in request.receipts)
+        if is_accepted and not fitting and not unknown:
+            yield Violation("unanswered", name, "accepted, and no responder replied")
+        if len(replies[name]) > len(request.receipts) or len(fitting) < len(replies[name]):
+            text = f"received {len(request.receipts)} times, replies {[reply.sent.message for reply in replies[name]]}"
+            yield Violation("unanswered", name, text)

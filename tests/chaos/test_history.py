@@ -179,6 +179,43 @@ def test_of_a_transaction_all_messages_arrive_or_none(state: str, come: int, fou
     assert kinds(events, QUEUE) == found
 
 
+ASKS = [
+    Attached(0, "p", "work", True), Attached(0, "c", "work", False), Attached(0, "r", "", True),
+    Attached(0, "inbox", "temp/1", False), Attached(0, "other", "temp/2", False),
+]  # fmt: skip
+REQUEST: list[Event] = [Sent(10, "p", "m", 0, reply_to="temp/1"), received(), answered()]
+REPLY = Sent(11.4, "r", "n", 0, to="temp/1", answers="m")
+REPLIED: list[Event] = [REPLY, Received(12, "inbox", "n"), Answered(12, "inbox", "n", "accepted")]
+
+
+@pytest.mark.parametrize(
+    ("replies", "found"),
+    [
+        ([*REPLIED, Outcome(13, "r", "n", "accepted")], []),
+        ([], ["unanswered"]),
+        ([REPLY], ["waiting"]),
+        ([REPLY, Outcome(13, "r", "n", "accepted")], ["outcome", "loss"]),
+        ([REPLY, Outcome(13, "r", "n", "released")], []),
+        ([REPLY, CRASH, Outcome(13, "r", "n", "modified")], []),
+        ([REPLY, Gone(13, "r", True)], []),
+        ([Sent(11.4, "r", "n", 0, to="temp/2", answers="m"), Gone(13, "r", True)], ["unanswered", "unanswered"]),
+        ([*REPLIED, Sent(11.5, "r", "o", 1, to="temp/1", answers="m"), Gone(13, "r", True)], ["unanswered"]),
+        ([REPLY, Received(12, "other", "n"), Gone(13, "r", True)], ["stranger"]),
+    ],
+)
+def test_a_request_that_was_accepted_has_one_reply_or_its_responder_knows_of_the_loss(
+    replies: list[Event], found: list[str]
+) -> None:
+    assert kinds([*REQUEST, told(), *replies], ASKS) == found
+
+
+def test_a_request_that_was_given_back_or_came_twice_has_as_many_replies_as_it_was_accepted() -> None:
+    assert kinds([*REQUEST[:2], answered("released"), told("released")], ASKS) == []
+    assert kinds([*REQUEST[:2], Gone(12, "c", True), told()], ASKS) == []  # it may have accepted, nobody wrote it down
+    again: list[Event] = [CRASH, received(at=12.1), answered(at=12.2), told("modified"), Gone(14, "r", True)]
+    assert kinds([*REQUEST, *again, *REPLIED, Sent(12.1, "r", "o", 1, to="temp/1", answers="m")], ASKS) == []
+
+
 def test_what_waited_for_a_consumer_that_left_may_come_late_at_a_fallback_consumer() -> None:
     begin = [Attached(0, "p", "work", True), Attached(0, "c", "work", False, fallback=True)]
     begin.append(Attached(0, "d", "work", False))
@@ -215,7 +252,7 @@ def test_faults_that_overlap() -> None:
 
 def test_events_come_back_from_their_rows() -> None:
     events: list[Event] = [*BEGIN, *GOOD["released and delivered again"], CRASH, Gone(3, "c", True), Credit(1, "p", 0)]
-    events.append(Concluded(14, "p", "t", "committed"))
+    events += [Concluded(14, "p", "t", "committed"), *REQUEST, REPLY]
     assert [from_row(to_row(event)) for event in events] == events
     with pytest.raises(KeyError):
         from_row(["Nothing", 1])

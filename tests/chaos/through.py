@@ -1,10 +1,10 @@
-"""Whether messages get through from each producer again, seen from the outside."""
+"""Whether messages get through from each producer again, seen from the outside; requests, when their replies come."""
 
 from __future__ import annotations
 
 import math
 
-from tests.chaos.workload import TERMS, Plan, Receives, Sends, Transacts
+from tests.chaos.workload import TERMS, Plan, Receives, Replies, Sends, Transacts
 
 ORIGINS = {bound: address for address, copied in TERMS.exchanges.items() for bound in copied}
 """The exchanges that send to these addresses."""
@@ -18,7 +18,7 @@ class Through:
         """By producer, address, and consumer ("" where any one of them will do)."""
         for name, plan in plans.items():
             for link in plan.links:
-                if isinstance(link, Sends | Transacts):
+                if isinstance(link, Sends | Transacts) and not isinstance(link, Replies):
                     for consumer in self._wanted(plans, link.address):
                         self._latest[name, link.address, consumer] = -math.inf
 

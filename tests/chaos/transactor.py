@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tests.chaos.client import Client, Connected, SendingLink, Task
+from tests.chaos.client import Client, Task
 from tests.chaos.events import ABORTED, COMMITTED, Concluded, Sent
+from tests.chaos.library import Connected, SendingLink
 from tests.chaos.workload import Transacts
 
 

@@ -52,6 +52,26 @@ class Transacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Collects(Receives):
+    """A requester's link for replies, at a dynamic address ("") or one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asks(Sends):
+    """A requester's link, whose replies come on the link before it in the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replies(Sends):
+    """A responder's link without an address, for the replies of all other links of its client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serves(Receives):
+    """A responder's link: what it accepts gets one reply."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A client: its router and its links. `tenant`: the vhost that it asks for, at a listener for several tenants."""
 
@@ -77,11 +97,29 @@ PLANS = {
     "taker-e": Plan("E", _receives(ORDERS, EVENTS, NEAR, NEWS)),
 }
 
+PRICES, STOCK = "balanced.prices", "balanced.stock"
+
+
+def _asks(own: str) -> tuple[Sends | Receives, ...]:
+    """Requests with replies at a dynamic address, and others with replies at an own one."""
+    window, rate = 10, 8.0
+    return Collects(""), Asks(PRICES, False, rate, window), Collects(own), Asks(STOCK, False, rate, window)
+
+
+SERVES = (Replies(""), Serves(PRICES), Serves(STOCK))
+ASKING = {
+    "asker-a": Plan("A", _asks("balanced.replies.a")),
+    "asker-e": Plan("E", _asks("closest.replies.e")),
+    "server-c": Plan("C", SERVES),
+    "server-e": Plan("E", SERVES),
+}
+"""Requests and replies between routers, over an edge router, too."""
+
 QUEUE, ROUTED, DEALS = "queue.work", "routed.box", "routed.deals"
 JOBS, ALERTS, BULK = "fallback.jobs", "exchange.alerts", "balanced.bulk"
 BOUND = ("bound.near", "bound.far")
 TENANT = "guest.example"
-WIDE = PLANS | {
+WIDE = PLANS | ASKING | {
     "sender-q": Plan("A", (Sends(QUEUE), Sends(ROUTED, rate=8.0), Transacts(DEALS))),
     "taker-q": Plan("B", _receives(QUEUE, DEALS)),
     "taker-r": Plan("E", _receives(QUEUE, ROUTED)),
@@ -91,10 +129,12 @@ WIDE = PLANS | {
     "sender-t": Plan("B", (Sends(ORDERS), Sends(NEAR)), TENANT),
     "taker-t": Plan("A", _receives(ORDERS, NEAR), TENANT),
 }
-"""The clients of wide runs: also of a broker's queues, by autolinks and link routes, with transactions, of exchanges,
-fallback and messages of 10 MB, and of a tenant who uses the names of others."""
+"""The clients of wide runs: also requests and replies, those of a broker's queues, by autolinks and link routes, with
+transactions, of exchanges, fallback and messages of 10 MB, and of a tenant who uses the names of others."""
 WITHOUT_BROKERS = {
-    name: plan for name, plan in WIDE.items() if not any(link.address in (QUEUE, ROUTED, DEALS) for link in plan.links)
+    name: plan
+    for name, plan in WIDE.items()
+    if name not in ASKING and not any(link.address in (QUEUE, ROUTED, DEALS) for link in plan.links)
 } | {"sender-x": Plan("E", (Sends(JOBS), Sends(ALERTS), Sends(BULK, rate=0.2, window=1, size=1_000_000)))}
 """Those of them that the simulation has, too. Messages of 10 MB would take four fifths of its time."""
 TERMS = Terms(
