@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import random
+from pathlib import Path
 
 import pytest
 
+from tests.chaos.counted import Counter
 from tests.chaos.slope import grows, growth, slope
 from tests.chaos.soak import judge
 
@@ -47,3 +51,26 @@ def test_a_soak_names_the_figures_that_grew() -> None:
     flat, grown = [800.0, 810.0, 790.0] * 20, [800.0 + 2 * number for number in range(60)]
     assert judge({"A objects": flat, "A rss": flat, "B descriptors": [9.0] * 60}) == []
     assert judge({"A objects": grown, "B rss": flat}) == ["A objects grew by 10.8%, from 800 to 918"]
+
+
+def test_objects_of_the_start_do_not_count_whether_they_are_set_aside_or_not(tmp_path: Path) -> None:
+    """A router sets them aside, and lets them go again when many links have ended: no growth."""
+    file = tmp_path / "objects.json"
+    counter = Counter(file)
+
+    def count() -> int:
+        counter.write()
+        return int(json.loads(file.read_text(encoding="utf-8"))["objects"])
+
+    gc.collect()
+    gc.freeze()
+    try:
+        aside = count()
+        gc.unfreeze()
+        among = count()
+        kept = [[number] for number in range(1000)]
+        more = count()
+    finally:
+        gc.unfreeze()
+    assert abs(among - aside) < 100
+    assert more - among >= len(kept)
