@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.chaos.events import Answered, Attached, Credit, Event, Gone, Outcome, Received, Sent
-from tests.chaos.library import Connected, ReceivingLink, SendingLink, Surroundings
+from tests.chaos.library import Connected, Elsewhere, ReceivingLink, SendingLink, Surroundings
 from tests.chaos.through import Through
 from tests.chaos.workload import (
     ANSWERS,
@@ -33,7 +33,8 @@ class Group:
     def __init__(
         self, plans: dict[str, Plan], seed: int, around: Surroundings, kinds: Kinds | None = None
     ) -> None:
-        """`kinds`: what carries out kinds of links that not all libraries of clients have."""
+        """`kinds`: what carries out kinds of links that not all libraries of clients have. Plans with a program are for
+        clients elsewhere, which whoever starts them adds."""
         self.around = around
         self.kinds: Kinds = {Sends: Producer, Receives: Consumer, **(kinds or {})}
         self.events: list[Event] = []
@@ -41,7 +42,8 @@ class Group:
         """Links that a router ended, and why: no violation, but good to know."""
         self.sending = True
         self.through = Through(plans)
-        self.clients = [Client(self, name, plan, seed) for name, plan in plans.items()]
+        self.clients = [Client(self, name, plan, seed) for name, plan in plans.items() if not plan.program]
+        self.elsewhere: list[Elsewhere] = []
 
     def connect(self) -> None:
         """Connect all of them for the first time."""
@@ -57,16 +59,24 @@ class Group:
     def finish(self) -> None:
         """Send nothing new."""
         self.sending = False
-        for client in self.clients:
+        for client in self._everyone():
             client.finish()
+
+    def _everyone(self) -> list[Client | Elsewhere]:
+        return [*self.clients, *self.elsewhere]
 
     def are_attached(self) -> bool:
         """Whether all clients have all their links."""
-        return all(client.is_attached() for client in self.clients)
+        return all(client.is_attached() for client in self._everyone())
 
     def are_done(self) -> bool:
         """Whether producers know all outcomes, and consumers have answered all; after `finish`."""
-        return not self.sending and all(client.is_done() for client in self.clients)
+        return not self.sending and all(client.is_done() for client in self._everyone())
+
+    def collect(self) -> None:
+        """Wait until what clients elsewhere have written down so far is among the events."""
+        for client in self.elsewhere:
+            client.collect()
 
 
 class Client:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import proton
@@ -17,6 +18,7 @@ from proton.reactor import ApplicationEvent, AtLeastOnce, AtMostOnce, Container,
 from tests.chaos.asking import KINDS as ASKING_KINDS
 from tests.chaos.client import Client, Consumer, Group, Producer
 from tests.chaos.events import ACCEPTED, MODIFIED, REJECTED, RELEASED
+from tests.chaos.outside import Outside
 from tests.chaos.transactor import Transactor
 from tests.chaos.workload import Plan, Transacts
 from tests.kit.crowd import Transports
@@ -36,8 +38,9 @@ NUMBERS = {name: number for number, name in STATES.items()}
 class Clients(proton.Handler):
     """The clients of a run, their thread, and their connections."""
 
-    def __init__(self, plans: dict[str, Plan], ports: dict[str, int], seed: int, idle_s: float) -> None:
-        """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection."""
+    def __init__(self, plans: dict[str, Plan], ports: dict[str, int], seed: int, idle_s: float, folder: Path) -> None:
+        """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection; `folder`:
+        for what programs of other languages say."""
         super().__init__()
         self.group = Group(plans, seed, self, {Transacts: Transactor, **ASKING_KINDS})
         self._ports = ports
@@ -46,6 +49,10 @@ class Clients(proton.Handler):
         self._wake = EventInjector()
         self.container = Container(self, global_handler=Transports())
         self.container.selectable(self._wake)
+        for name, plan in plans.items():
+            if plan.program:
+                words = {"port": ports[name], "idle_s": idle_s, "ca": ""}
+                self.group.elsewhere.append(Outside(self.group, name, plan, words, folder / f"{name}.log"))
         GARBAGE.hold()
         self._thread = threading.Thread(target=self.container.run, name="clients", daemon=True)
         self._thread.start()
@@ -61,6 +68,8 @@ class Clients(proton.Handler):
         self._wake.close()
         self._thread.join(STOP_S)
         assert not self._thread.is_alive(), "the thread of the clients does not end"
+        for outside in self.group.elsewhere:
+            outside.close()
         for client in self.group.clients:
             connection: Any = client.connection
             if connection is not None:

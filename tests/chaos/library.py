@@ -63,3 +63,22 @@ class Surroundings(Protocol):
 
     def dial(self, client: Client, container_id: str) -> Connected:
         """A new connection to the client's router."""
+
+
+class Elsewhere(Protocol):
+    """A client that is not in this process, with the plan of one."""
+
+    def finish(self) -> None:
+        """Send nothing new."""
+
+    def is_attached(self) -> bool:
+        """Whether all its links are there. Raises AssertionError if it never will be."""
+
+    def is_done(self) -> bool:
+        """Whether it knows all outcomes and has answered all, as far as it has told."""
+
+    def collect(self) -> None:
+        """Wait until what it has written down so far is among the events of its group."""
+
+    def close(self) -> None:
+        """End it."""

@@ -38,7 +38,7 @@ class Processes:
         wide: bool = False,
         apart: bool = False,
     ) -> None:
-        self._seed, self._idle_s = seed, idle_s
+        self._seed, self._idle_s, self._folder = seed, idle_s, folder
         self._relay = Relay()
         self._plans = WIDE if wide else PLANS
         self._brokers = Brokers(folder, self._relay) if wide else None
@@ -62,7 +62,7 @@ class Processes:
             self._brokers.start()
         self._mesh.start()
         ports = {name: self._relay.wires[name].port for name in self._plans}
-        self._clients = Clients(self._plans, ports, self._seed, self._idle_s)
+        self._clients = Clients(self._plans, ports, self._seed, self._idle_s, self._folder)
 
     def close(self) -> None:
         """End all of it."""

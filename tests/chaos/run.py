@@ -192,6 +192,7 @@ class Run:
             quiet = group.are_done() and group.are_attached()
             if quiet or now > deadline:
                 self._look(at)
+                group.collect()
                 result.events = self._events()
                 result.violations = check(result.events, TERMS)
                 if now > deadline or not LATE.intersection(found.kind for found in result.violations):

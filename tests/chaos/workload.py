@@ -73,11 +73,13 @@ class Serves(Receives):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A client: its router and its links. `tenant`: the vhost that it asks for, at a listener for several tenants."""
+    """A client: its router and its links. `tenant`: the vhost that it asks for, at a listener for several tenants;
+    `program`: in which it is, if not in Python."""
 
     router: str
     links: tuple[Sends | Receives | Transacts, ...]
     tenant: str = ""
+    program: str = ""
 
 
 def _receives(*addresses: str) -> tuple[Receives, ...]:
@@ -114,12 +116,22 @@ ASKING = {
     "server-e": Plan("E", SERVES),
 }
 """Requests and replies between routers, over an edge router, too."""
+SLOWLY = 8.0
+LANGUAGES = {
+    "rhea-b": Plan(
+        "B", (Sends(ORDERS, False, SLOWLY), Sends(EVENTS, True, SLOWLY), *_receives(ORDERS, NEWS)), program="rhea"
+    ),
+    "go-e": Plan(
+        "E", (Sends(ORDERS, False, SLOWLY), Sends(TICKS, True, SLOWLY), *_receives(ORDERS, NEAR)), program="go-amqp"
+    ),
+}
+"""Clients of other languages, at an interior and an edge router."""
 
 QUEUE, ROUTED, DEALS = "queue.work", "routed.box", "routed.deals"
 JOBS, ALERTS, BULK = "fallback.jobs", "exchange.alerts", "balanced.bulk"
 BOUND = ("bound.near", "bound.far")
 TENANT = "guest.example"
-WIDE = PLANS | ASKING | {
+WIDE = PLANS | ASKING | LANGUAGES | {
     "sender-q": Plan("A", (Sends(QUEUE), Sends(ROUTED, rate=8.0), Transacts(DEALS))),
     "taker-q": Plan("B", _receives(QUEUE, DEALS)),
     "taker-r": Plan("E", _receives(QUEUE, ROUTED)),
@@ -129,12 +141,13 @@ WIDE = PLANS | ASKING | {
     "sender-t": Plan("B", (Sends(ORDERS), Sends(NEAR)), TENANT),
     "taker-t": Plan("A", _receives(ORDERS, NEAR), TENANT),
 }
-"""The clients of wide runs: also requests and replies, those of a broker's queues, by autolinks and link routes, with
-transactions, of exchanges, fallback and messages of 10 MB, and of a tenant who uses the names of others."""
+"""The clients of wide runs: also requests and replies, other languages, what goes through a broker's queues, by
+autolinks and link routes, with transactions, exchanges, fallback and messages of 10 MB, and a tenant who uses the names
+of others."""
 WITHOUT_BROKERS = {
     name: plan
     for name, plan in WIDE.items()
-    if name not in ASKING and not any(link.address in (QUEUE, ROUTED, DEALS) for link in plan.links)
+    if name not in ASKING | LANGUAGES and not any(link.address in (QUEUE, ROUTED, DEALS) for link in plan.links)
 } | {"sender-x": Plan("E", (Sends(JOBS), Sends(ALERTS), Sends(BULK, rate=0.2, window=1, size=1_000_000)))}
 """Those of them that the simulation has, too. Messages of 10 MB would take four fifths of its time."""
 TERMS = Terms(
