@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -124,11 +125,13 @@ def simulate_seeds(asked: argparse.Namespace, given: list[Round] | None) -> int:
     """Run seeds in virtual time until one of them fails; the exit code."""
     print(f"{asked.simulate} seeds from {asked.seed} on, engine {waymesh_amqp.engine()}", flush=True)
     began, rounds_done = time.monotonic(), 0
+    injected: Counter[str] = Counter()
     plans = WITHOUT_BROKERS if asked.wide else PLANS
     for seed in range(asked.seed, asked.seed + asked.simulate):
         rounds = given or schedule_of(seed, asked.minutes * 60, asked.idle, plans, apart=asked.apart)
         result = simulate(seed, rounds, asked.idle, plans=plans)
         rounds_done += result.rounds
+        injected += result.injected
         if result.violations:
             kinds = {found.kind for found in result.violations}
             print(f"seed {seed}: {sorted(kinds)} in {len(rounds)} rounds, which are made fewer", flush=True)
@@ -140,7 +143,9 @@ def simulate_seeds(asked: argparse.Namespace, given: list[Round] | None) -> int:
             return judge(asked, rounds, result, folder_of(asked), "virtual", again)
         if seed % 10 == 9:
             print(f"{time.monotonic() - began:6.0f} s: seed {seed}, {rounds_done} rounds", flush=True)
-    print(f"kept: {asked.simulate} seeds, {rounds_done} rounds, {time.monotonic() - began:.0f} s")
+    took = f"{time.monotonic() - began:.0f} s, {time.process_time():.0f} s of CPU"
+    print(f"kept: {asked.simulate} seeds, {rounds_done} rounds, {took}")
+    print("injected: " + ", ".join(f"{what} {count}" for what, count in sorted(injected.items())))
     return 0
 
 

@@ -83,6 +83,8 @@ class Result:
     events: list[Event] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    injected: Counter[str] = field(default_factory=Counter)
+    """In the simulation: how often what went wrong beside the faults of the schedule."""
 
 
 class Run:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,10 @@ from tests.chaos.planted import DEFECTS, FOUND_BY
 from tests.chaos.schedule import Planned, Round
 from tests.chaos.simulated import schedule_of, shrink, simulate
 from tests.chaos.workload import PLANS, WITHOUT_BROKERS
+from waymesh_amqp.connection import Connection
+from waymesh_router.core.settlement.interruptions import Interruptions
+from waymesh_router.runtime.spool import files
+from waymesh_router.runtime.spool.spool import RecordCounter
 
 IDLE_S = 8
 LOOK: list[Round] = [
@@ -58,6 +65,54 @@ def test_a_clock_that_jumps_ends_no_message_before_its_time(days: float, found: 
     held = [Planned(0.0, "hold", f"taker-{name}", 2.0) for name in "bce"]
     rounds: list[Round] = [(*held, *(Planned(0.5, "clock", name, 3.0, amount=days * 86400) for name in "ABC"))]
     assert {violation.kind for violation in simulate(1, rounds, IDLE_S).violations} == found
+
+
+FAULTY: list[Round] = [
+    (Planned(0.0, "kill", "B", 1.0), Planned(0.3, "full", "A", 8.0), Planned(0.5, "clock", "C", 2.0, amount=3600.0)),
+    (Planned(0.0, "kill", "A", 1.0), Planned(0.5, "hold", "E-B", 2.0)),
+    (Planned(0.0, "kill", "E", 1.0), Planned(0.0, "kill", "C", 1.0)),
+]
+"""Crashes, a full disk and a clock, beside what is injected all the time."""
+SEAMS = {
+    *("short read", "overtaking write", "crash within a write", "clock jump", "full disk", "slow disk", "short write"),
+}
+
+
+def test_each_seam_has_faults_which_are_counted() -> None:
+    injected: Counter[str] = Counter()
+    for seed in (1, 5):
+        result = simulate(seed, FAULTY, IDLE_S)
+        assert result.violations == []
+        injected += result.injected
+    assert set(injected) >= SEAMS, injected
+
+
+def _all_at_once(receive: Any) -> Any:
+    """Whoever reads a part of a frame forgets it."""
+
+    def defective(self: Connection, view: memoryview, size: int) -> int:
+        receive(self, view, size)
+        return size
+
+    return defective
+
+
+SEAM_DEFECTS: dict[str, tuple[Any, str, Any]] = {
+    "short read": (Connection, "receive", _all_at_once(Connection.receive)),
+    "crash within a write": (Interruptions, "consumer_lost", lambda *_: None),
+    "full disk": (RecordCounter, "lost", lambda *_: None),
+    "short write": (files._Open, "_write", lambda self, data: os.pwrite(self._fd, data, self._end)),
+}
+"""What is found only where that is injected."""
+
+
+@pytest.mark.engine_independent  # methods of the interpreted engine are replaced
+@pytest.mark.parametrize("seam", SEAM_DEFECTS)
+def test_a_defect_that_such_a_fault_shows_is_found(seam: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*SEAM_DEFECTS[seam])
+    found = [simulate(seed, FAULTY, IDLE_S, patience_s=5.0) for seed in (1, 5)]
+    assert any(result.violations for result in found)
+    assert all(result.injected[seam] for result in found if result.violations)
 
 
 def test_a_seed_is_one_history() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.chaos.client import Group
@@ -13,6 +15,8 @@ from tests.chaos.mesh import ADDRESSES, EDGE, INTERIORS, RING, UPLINKS, features
 from tests.chaos.schedule import Planned
 from tests.chaos.virtual_clients import TENANTS_PORT, VirtualClients
 from tests.chaos.workload import PLANS, Plan
+from tests.simulation.full.disk import Disk
+from tests.simulation.full.disk_check import faults
 from tests.simulation.full.network import Cable, Network, SimRouter
 from tests.simulation.full.world import Terms, Ways, Wire
 
@@ -20,22 +24,28 @@ CONVERGE_S = 30.0
 STEP_S = 0.05
 CRASH_WRITES, CRASH_S = 100, 0.5
 """A router that is killed dies in the middle of one of its next writes, but not later than that."""
-WITHOUT_COUNTERPART = frozenset({"loss", "rate", "full"})
-"""Faults of real processes that the simulation leaves out: it has neither packets nor disks."""
+WITHOUT_COUNTERPART = frozenset({"loss", "rate"})
+"""Faults of real processes that the simulation leaves out: it has no packets."""
+SLOW_S = (0.0, 0.0, 0.002, 0.05)
+"""How long each call of a disk takes at most, in different runs."""
 CLOSE_S = 0.2
 """What a router that stops gives its peers to answer."""
 
 
 class Virtual:
-    """Simulated routers and clients. `idle_s`: the idle time-out of all connections."""
+    """Simulated routers and clients. `idle_s`: the idle time-out of all connections; `disks`: routers write telemetry
+    and logs."""
 
-    def __init__(self, seed: int, idle_s: int, plans: Mapping[str, Plan] = PLANS) -> None:
+    def __init__(self, seed: int, idle_s: int, plans: Mapping[str, Plan] = PLANS, *, disks: bool = True) -> None:
         self._seed, self._idle_s, self._plans = seed, idle_s, plans
         self._rng = random.Random(f"{seed}/virtual")
         self._network = Network(seed)
         self._network.chunked = self._rng.choice((0.0, 0.1, 0.5))
         self._jitter_s = self._rng.choice((0.0, 0.0005, 0.005))
         self._clients: VirtualClients | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="chaos-")
+        self.disk_faults: list[str] = []
+        """What is wrong with the files that routers left, at the end."""
         for name in INTERIORS:
             self._network.router(name)
         self._cables = {f"{name}-{other}": self._network.cable(name, other) for name, other in RING}
@@ -44,7 +54,10 @@ class Virtual:
         self._routers: dict[str, SimRouter] = {**self._network.routers, EDGE: edge}
         for router in self._routers.values():
             router.door_settings = f"idleTimeoutSeconds: {idle_s}\n"
-            router.extra = ADDRESSES + ("" if plans is PLANS else features(router.name) + self._door_of_tenants(router))
+            router.disk = self._disk(router) if disks else None
+            router.extra = ADDRESSES + self._telemetry(router)
+            if plans is not PLANS:
+                router.extra += features(router.name) + self._door_of_tenants(router)
 
     @property
     def group(self) -> Group:
@@ -55,7 +68,7 @@ class Virtual:
     def start(self) -> None:
         """Start the routers, then the clients."""
         self._network.start()
-        self.until(lambda: all(map(_state, self._routers.values())), CONVERGE_S, "routers with all neighbours")
+        self.until(lambda: all(map(_has_all_neighbours, self._routers.values())), CONVERGE_S, "all neighbours")
         self._states = {name: _state(router) for name, router in self._routers.items()}
         self._clients = VirtualClients(self._network, self._plans, self._seed, self._idle_s)
         for name in (*self._cables, *self._plans):
@@ -69,8 +82,30 @@ class Virtual:
         port = TENANTS_PORT + router.number
         return f"listener {{\nname: tenants\nhost: 0.0.0.0\nport: {port}\nmultiTenant: yes\n{access}}}\n"
 
+    def _disk(self, router: SimRouter) -> Disk:
+        rng = random.Random(f"{self._seed}/{router.name}/disk")
+        folder = Path(self._folder.name, router.name)
+        return Disk(router, folder, f"{self._seed}/{router.name}", rng.choice(SLOW_S), rng.choice((0.0, 0.2)))
+
+    @staticmethod
+    def _telemetry(router: SimRouter) -> str:
+        if router.disk is None:
+            return ""
+        often = "sampleOneIn: 1\nintervalSeconds: 5\nrotateSeconds: 5\n"
+        return f"telemetry {{\nmesh: m\npath: {router.disk.folder}\n{often}}}\n"
+
+    @property
+    def injected(self) -> Counter[str]:
+        """How often what went wrong."""
+        return self._network.injected
+
     def close(self) -> None:
-        """Nothing has to end."""
+        """End the routers, and look at what is on their disks."""
+        for name, router in self._routers.items():
+            if router.disk is not None:
+                router.disk.finish()
+                self.disk_faults += [f"{name}: {text}" for text in faults(router.disk)]
+        self._folder.cleanup()
 
     def finish(self) -> None:
         """Let clients send nothing new."""
@@ -107,6 +142,9 @@ class Virtual:
                 self._routers[fault.target].pause()
             case "clock":
                 self._routers[fault.target].clock_off_s = fault.amount
+                self.injected["clock jump"] += 1
+            case "full":
+                self._disk_of(fault).full = True
             case "cut":
                 self._wire(fault.target).cut()
             case "half-open":
@@ -132,11 +170,18 @@ class Virtual:
                 self._routers[fault.target].go_on()
             case "clock":
                 self._routers[fault.target].clock_off_s = 0.0
+            case "full":
+                self._disk_of(fault).full = False
             case "partition":
                 for name, _ in self._mesh_ways(fault):
                     self._undo(name)
             case kind if kind not in WITHOUT_COUNTERPART:
                 self._undo(fault.target)
+
+    def _disk_of(self, fault: Planned) -> Disk:
+        disk = self._routers[fault.target].disk
+        assert disk is not None
+        return disk
 
     def _has(self, target: str) -> bool:
         """Whether there is such a router, wire or client: brokers and their clients are not here."""
@@ -225,6 +270,12 @@ class Virtual:
 
 def _is_whole(wire: Wire | None) -> bool:
     return wire is not None and not (wire.over or wire.silent) and len(wire.ends) == 2
+
+
+def _has_all_neighbours(router: SimRouter) -> bool:
+    """Whether a router is connected directly with all others, as they are in a ring of three."""
+    state = _state(router)
+    return state is True or (state is not None and all(cost == 1 for _, cost in state.values()))
 
 
 def _state(router: SimRouter) -> Any:

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.full.absent import NoServices, NoTokens, NoUsers
+from tests.simulation.full.disk import VirtualExporter
+from tests.simulation.full.mortal import Mortal
 from tests.simulation.full.records import Records
-from tests.simulation.full.world import Station, Ways, Wire, World
+from tests.simulation.full.world import Ways, Wire, World
 from waymesh_amqp.connection import Connection
 from waymesh_router.connections.retries import Retries
 from waymesh_router.events.event import Event
@@ -27,7 +29,6 @@ CLIENT_PORT = 10000
 MESH_PORT = 20000
 EDGE_PORT = 40000
 EDGE = "edge"
-ARRIVES_S = 0.02  # what is written takes so long to arrive at most, on wires without a delay
 OPEN_ACCESS = "saslMechanisms: ANONYMOUS\nauthenticatePeer: no\nmanagement: write\n"
 
 
@@ -127,11 +128,11 @@ class Cable:
         return self.up and not self.silent and self.one.alive and self.other.alive
 
 
-class SimRouter(Station):
+class SimRouter(Mortal):
     """A `Router` and its host. After `crash` a `start` makes a new instance of the same configuration."""
 
     def __init__(self, network: Network, name: str, extra: str, mode: str = "interior") -> None:
-        Station.__init__(self, network)
+        Mortal.__init__(self, network)
         self.network = network
         self.name = name
         self.mode = mode
@@ -143,8 +144,6 @@ class SimRouter(Station):
         self.door_settings = ""
         """Further lines of each listener and connector."""
         self.cables: dict[str, Cable] = {}
-        self.alive = False
-        self._writes_left = math.inf  # until it crashes in the middle of one
         self.errors = 0
         self.tokens = NoTokens(self)
         self.users = NoUsers()
@@ -156,7 +155,6 @@ class SimRouter(Station):
         self.records: Records
         """Telemetry, where the configuration asks for it."""
         self.router: Any = None
-        self._life = 0
         self._retries: dict[str, Retries] = {}
         self._waiting: dict[str, int] = {}
         """Connectors that wait to dial again: the number of the wait, by name."""
@@ -186,7 +184,7 @@ class SimRouter(Station):
 
     def start(self) -> None:
         config = parse_conf(self.configuration(), f"{self.name}.conf")
-        self.alive = True
+        self.lives()
         self._life += 1
         self._retries.clear()
         self._waiting.clear()
@@ -199,8 +197,7 @@ class SimRouter(Station):
 
     def crash(self) -> None:
         """Gone at once: nothing is said to anybody; peers see their transports end."""
-        self.alive = self.paused = False
-        self._writes_left = math.inf
+        self.died()
         self._life += 1
         self.when_on.clear()
         self.unlisten()
@@ -208,24 +205,6 @@ class SimRouter(Station):
             end.open = False
             end.wire.lose()
         self.ends.clear()
-
-    def crash_within(self, writes: int, latest_s: float) -> None:
-        """Crash in the middle of the write of that number, but not later than that."""
-        self._writes_left = writes
-        self.world.after(latest_s, self._crash_of, self._life)
-
-    def _crash_of(self, life: int) -> None:
-        if self._life == life:
-            self.crash()
-
-    def let_out(self, data: bytes) -> bytes:
-        """A part of the last write before a crash, which comes as soon as that part can have arrived; then nothing."""
-        self._writes_left -= 1
-        if self._writes_left:
-            return data if self._writes_left > 0 else b""
-        self.paused = True
-        self.world.after(ARRIVES_S, self._crash_of, self._life)
-        return data[: self.world.rng.randrange(len(data))]
 
     def stop(self) -> None:
         """In order: all connections are closed. A `crash` has to follow."""
@@ -344,6 +323,7 @@ class SimRouter(Station):
 
     def log(self, module: str, level: str, text: str, event: Event | None = None, /) -> None:
         self.lines.append((self.world.now, module, level, text))
+        self.write_line(module, level, text)
         if level in ("warning", "error", "critical") and self.router is not None:
             self.router.logged(module, level, text)
 
@@ -393,6 +373,8 @@ class SimRouter(Station):
     def check_telemetry(self, attrs: Mapping[str, Any]) -> None:
         """There is always room in memory."""
 
-    def exporter(self, attrs: Mapping[str, Any], router_id: str) -> Records:
+    def exporter(self, attrs: Mapping[str, Any], router_id: str) -> Records | VirtualExporter:
+        if self.disk is not None:
+            return self.disk.begin(attrs, router_id)
         self.records = Records(self.world)
         return self.records

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import math
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,8 @@ class World:
         self.rng = random.Random(seed)
         self.chunked = 0.1
         """Probability that what is written at once arrives in pieces."""
+        self.injected: Counter[str] = Counter()
+        """How often what went wrong: bytes that arrived in pieces, writes that overtook others, crashes, disks."""
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = itertools.count()
 
@@ -200,6 +202,7 @@ class End:
             world.at(at, self._arrive, data[:SEGMENT])
             data = data[SEGMENT:]
         if world.rng.random() < world.chunked:
+            world.injected["short read"] += len(data) > 1
             while len(data) > 1:
                 size = min(len(data) - 1, int(world.rng.expovariate(0.01)) + 1)
                 world.at(at, self._arrive, data[:size])
@@ -208,6 +211,9 @@ class End:
         if data:
             world.at(at, self._arrive, data)
         self.last_at = at
+        if self.terms.jitter_s and at < self.station.latest_at:
+            world.injected["overtaking write"] += 1
+        self.station.latest_at = max(self.station.latest_at, at)
 
     def _come(self, call: Callable[..., None], what: Any) -> None:
         """Something arrives at the other end, now or later."""
@@ -301,6 +307,9 @@ class Station:
         """How far its system clock is off."""
         self.paused = False
         """Like a process that is stopped: it does nothing, and its connections stay."""
+        self.latest_at = 0.0
+        """When the last of what it wrote arrives, on any of its wires."""
+        self._pauses = 0
         self.when_on: list[Callable[[], None]] = []
         """What it does first when it goes on."""
         self._awake = False
@@ -317,11 +326,15 @@ class Station:
             self.world.at(self.world.now, self.turn)
 
     def pause(self) -> None:
-        """Do nothing until `go_on`."""
+        """Do nothing until `go_on`, as often as this was called."""
+        self._pauses += 1
         self.paused = True
 
     def go_on(self) -> None:
         """End a pause."""
+        self._pauses = max(0, self._pauses - 1)
+        if self._pauses:
+            return
         self.paused = False
         due, self.when_on = self.when_on, []
         for action in due:

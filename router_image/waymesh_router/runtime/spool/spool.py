@@ -77,8 +77,7 @@ class Spool:
         self._backlog = 0
         self._lock = threading.Lock()
         self._files = SpoolFiles(settings, log, counter.lost)
-        self._thread = threading.Thread(target=self._run, args=(previous,), name="telemetry", daemon=True)
-        self._thread.start()
+        self._begin(previous)
 
     @property
     def seqs(self) -> Mapping[str, int]:
@@ -142,15 +141,24 @@ class Spool:
             self._backlog += len(batch.data)
         self._queue.put(batch)
 
+    def _begin(self, previous: Spool | None) -> None:
+        """Start the thread. The simulation, which has none, calls `_write` at its virtual times."""
+        self._thread = threading.Thread(target=self._run, args=(previous,), name="telemetry", daemon=True)
+        self._thread.start()
+
     def _run(self, previous: Spool | None) -> None:
         if previous is not None:
             previous.wait()
         self._files.recover()
         while (item := self._queue.get()) is not None:
-            if item is PUBLISH:
-                self._files.publish_all()
-                continue
-            self._files.write(item)
-            with self._lock:
-                self._backlog -= len(item.data)
+            self._write(item)
         self._files.publish_all()
+
+    def _write(self, item: Batch) -> None:
+        """Write lines, or PUBLISH."""
+        if item is PUBLISH:
+            self._files.publish_all()
+            return
+        self._files.write(item)
+        with self._lock:
+            self._backlog -= len(item.data)
