@@ -16,7 +16,9 @@ from pathlib import Path
 import waymesh_amqp
 from tests.chaos import apart
 from tests.chaos.brokers import PLACES
+from tests.chaos.cluster_schedule import cluster_schedule
 from tests.chaos.mesh import shape
+from tests.chaos.on_cluster import OnCluster
 from tests.chaos.planted import DEFECTS, words
 from tests.chaos.processes import Processes
 from tests.chaos.run import Options, Result, Run, save
@@ -59,6 +61,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="in namespaces of its own: also lost, late and reordered packets, partitions, little bandwidth, "
         "full disks and clocks that jump",
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="on routers of a Router resource, in the test cluster of this name that has the operator: "
+        "python -m tests.cluster --name NAME up --chart",
+    )
     parser.add_argument("--folder", type=Path, help="for logs (default: a new one, which stays after a violation)")
     return parser.parse_args(arguments)
 
@@ -71,6 +79,8 @@ def main() -> int:
         given = from_rows(json.loads(asked.schedule.read_text(encoding="utf-8")))
     if asked.simulate:
         return simulate_seeds(asked, given)
+    if asked.cluster:
+        return run_on_cluster(asked, given)
     if asked.apart:
         apart.enter(["-m", "tests.chaos", *sys.argv[1:]])
     tls_contexts.share()
@@ -89,6 +99,18 @@ def main() -> int:
     plant = f" --plant {asked.plant}" if asked.plant else ""
     plant += "".join(f" --{name}" for name in ("wide", "apart") if getattr(asked, name))
     return judge(asked, rounds, result, folder, f"{time.monotonic() - began:.0f} s", plant)
+
+
+def run_on_cluster(asked: argparse.Namespace, given: list[Round] | None) -> int:
+    """Run a schedule on a real Kubernetes; the exit code."""
+    rounds = given or cluster_schedule(asked.seed, asked.minutes * 60, PLANS, asked.idle)
+    folder = folder_of(asked)
+    print(f"seed {asked.seed}, cluster {asked.cluster}, {len(rounds)} rounds\n{text(rounds)}", flush=True)
+    options = Options(0.0 if given else asked.minutes * 60, say=lambda line: print(line, flush=True))
+    began = time.monotonic()
+    result = Run(OnCluster(asked.cluster, asked.seed, asked.idle), options).go(rounds)
+    took = f"{time.monotonic() - began:.0f} s"
+    return judge(asked, rounds, result, folder, took, f" --cluster {asked.cluster}")
 
 
 def folder_of(asked: argparse.Namespace) -> Path:

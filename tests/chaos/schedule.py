@@ -63,6 +63,7 @@ class Planned:
             "reorder": f" by up to {self.amount:.3f} s",
             "clock": f" by {self.amount:+.0f} s",
             "loss": f" of {self.amount:.0%}",
+            "scale": f" to {self.amount:.0f}",
             "slow": f" to {self.amount:.0f} B/s",
             "rate": f" to {self.amount:.0f} bit/s",
         }.get(self.kind, "")
@@ -106,7 +107,12 @@ def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planne
         return Planned(at, kind, rng.choice(shape.routers), _seconds(rng, longest))
     kind = rng.choices(list(WIRE_KINDS), list(WIRE_KINDS.values()))[0]
     wires = shape.mesh_wires if rng.random() < 0.6 else shape.client_wires
-    target, way = rng.choice(wires), rng.choice(WAYS)
+    return wire_fault(rng, kind, rng.choice(wires), at, idle_s)
+
+
+def wire_fault(rng: random.Random, kind: str, target: str, at: float, idle_s: float) -> Planned:
+    """A fault of a wire, of one of WIRE_KINDS."""
+    way = rng.choice(WAYS)
     if kind == "cut":
         return Planned(at, kind, target)
     if kind == "half-open":
