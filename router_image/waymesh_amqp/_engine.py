@@ -55,6 +55,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.delivery_sampling",
     "waymesh_router.core.forwarding.spread",
     "waymesh_router.core.settlement.settlement",
+    "waymesh_router.core.forwarding.priorities",
     "waymesh_router.core.forwarding.choice",
     "waymesh_router.core.forwarding.expiry",
     "waymesh_router.core.forwarding.sending",

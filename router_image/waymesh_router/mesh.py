@@ -338,8 +338,12 @@ class Mesh(ControlPlaneHooks):
             self.core.context.portions.remove(later)
 
     def _note_demand(self, router_id: str) -> None:
-        if router_id in self.core.nodes:
-            self.core.nodes[router_id].demand = self.engine.demand.told_by(router_id)
+        node = self.core.nodes.get(router_id)
+        if node is None:
+            return
+        before, node.demand = node.demand, self.engine.demand.told_by(router_id)
+        if node.demand and not before:
+            self.core.demand.met()
 
     def _set_link(self, e: fx.SetLink) -> None:
         node = self.core.nodes[e.router_id]

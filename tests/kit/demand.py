@@ -100,3 +100,10 @@ def ask(hub: Hub, router_id: str, waits: int = 1) -> None:
 def windows(told: Told) -> dict[str, int]:
     """The windows that were told, by router."""
     return {router: body["window"] for router, body in told.take()}
+
+
+def tell_room(hub: Hub, router_id: str, ranks: list[int]) -> None:
+    """Another router tells what its consumers can take, by priority."""
+    core = core_of(hub)
+    core.demand.arrived(router_id, {"address": KEY, "window": sum(ranks[1::2]), "ranks": ranks})
+    turn(hub)

@@ -135,6 +135,7 @@ cdef class Target:
     cdef public long long outstanding
     cdef public Speed speed
     cdef public Window window
+    cdef public tuple ranks
     cdef public Address address
     cpdef bint stale(self) noexcept
     cpdef Node neighbour(self)
@@ -150,6 +151,7 @@ cdef class Address:
     cdef public list producers
     cdef public dict tracked
     cdef public bint prioritized
+    cdef public bint ranked
     cdef public dict targets
     cdef public list nearest
     cdef public long long nearest_by

@@ -150,9 +150,7 @@ class RouterLink(Link):
         self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
         self.speed: Any = None  # outgoing: a Speed, see Spread; None: not measured
         self.window: Any = None  # of an edge router: a Window
-        self.unsettled = 0
-        self.presettled = 0
-        self.dropped_presettled = 0
+        self.unsettled = self.presettled = self.dropped_presettled = 0
         self.accepted = 0
         self.rejected = 0
         self.released = 0
@@ -207,6 +205,7 @@ class Target:
         self.outstanding = 0
         self.speed: Any = None  # a Speed, see Spread; None: not measured
         self.window: Any = None  # a Window, see Spread
+        self.ranks: tuple[tuple[int, int], ...] | None = None  # what it tells of priorities, see ranks.py
 
     def stale(self) -> cython.bint:
         """Whether the router has lost these consumers, but the target is not removed from its address yet."""
@@ -229,7 +228,8 @@ class Address:
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
         self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
-        self.prioritized = False  # a local consumer has a priority other than 0
+        self.prioritized = False  # a consumer has a priority other than 0, here or at another router that tells it
+        self.ranked = False  # another router tells the priorities of its consumers, see `Target.ranks`
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.nearest_by = 0  # the paths for which it was computed, see `ConsumerChoice.paths`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation.full.clients import Client, Crowd, Receiver, ReceiverPlan, Sender, SenderPlan
 from tests.simulation.full.ledger import Ledger
@@ -29,9 +29,11 @@ class Weather:
 
 
 class Chaos:
-    """The workload of one run. `names`: addresses for each distribution."""
+    """The workload of one run. `names`: addresses for each distribution; `priorities`: of consumers."""
 
-    def __init__(self, network: Network, seed: int, names: int = 2, size: float = 100.0) -> None:
+    def __init__(
+        self, network: Network, seed: int, names: int = 2, size: float = 100.0, priorities: tuple[int, ...] = ()
+    ) -> None:
         self.network = network
         self.rng = random.Random(seed)
         self.ledger = Ledger(network)
@@ -39,6 +41,7 @@ class Chaos:
         self.clients: list[Client] = []
         self.addresses = [f"{kind}/{number}" for kind in DISTRIBUTIONS for number in range(names)]
         self.size = size
+        self.priorities = priorities
         self.stormy = False
 
     def violations(self, faultless: bool = False) -> list[str]:
@@ -60,6 +63,8 @@ class Chaos:
     def add_receiver(self, address: str) -> None:
         rng = self.rng
         plan = ReceiverPlan(rng.choice((1, 5, 50, 300)), rng.choice((0.0005, 0.003, 0.03)), second=rng.random() < 0.2)
+        if self.priorities:
+            plan = replace(plan, priority=rng.choice(self.priorities))
         self.new_client().receiver(address, plan)
 
     def add_sender(self, address: str, count: int) -> None:

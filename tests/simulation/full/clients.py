@@ -22,6 +22,7 @@ from waymesh_amqp.sasl import SaslClient
 from waymesh_amqp.session import Session
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.transfer import IncomingTransfer
+from waymesh_amqp.types import Symbol
 
 TICK_S = 1.0
 ENCODED = {code: bytes((0, 0x53, code, 0x45)) for code in NAMES if code}
@@ -121,12 +122,13 @@ class SenderPlan:
 @dataclass(frozen=True)
 class ReceiverPlan:
     """`credit`: deliveries at once; `delay`: mean seconds until an outcome; `faithful`: share of accepted; `second`:
-    the receiver reports first and settles when the sender has."""
+    the receiver reports first and settles when the sender has; `priority`: among the consumers of the address."""
 
     credit: int = 50
     delay: float = 0.002
     faithful: float = 0.85
     second: bool = False
+    priority: int = 0
 
 
 class Receiver(Link):
@@ -151,6 +153,7 @@ class Receiver(Link):
             rcv_settle_mode=int(self.plan.second),
             source=Terminus("source", address=self.address),
             target=Terminus("target"),
+            properties={Symbol("priority"): self.plan.priority} if self.plan.priority else None,
         )
 
     def attaching_done(self) -> None:

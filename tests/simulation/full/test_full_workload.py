@@ -66,6 +66,20 @@ def test_in_a_storm_each_delivery_has_one_true_outcome(storm: str, seed: int) ->
     leave(network, chaos)
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("storm", ["links are cut", "routers die", "clients come and go", "all of it"])
+def test_the_same_if_consumers_have_priorities(storm: str, seed: int) -> None:
+    network = converged(seed, count=6, extra=3)
+    chaos = Chaos(network, seed + 300, size=3000.0, priorities=(0, 0, 5, -1))
+    work(network, chaos, STORMS[storm], 1.0, messages=200)
+    assert not chaos.violations()
+    assert chaos.ledger.open() == 0
+    leave(network, chaos)
+    network.run(15.0)
+    for router in network.routers.values():
+        assert not any(address.prioritized or address.ranked for address in router.core.addresses.values())
+
+
 @pytest.mark.timeout(400)
 def test_a_mesh_of_forty_in_a_storm() -> None:
     network = converged(11, count=40, extra=15)

@@ -88,10 +88,13 @@ class Shop:
         self.crowd = Crowd(self.network, self.ledger)
         self.workers: list[Any] = []
 
-    def worker(self, router: str, delay: float, prefetch: int, address: str = "work", batch: int = 1) -> None:
+    def worker(
+        self, router: str, delay: float, prefetch: int, address: str = "work", batch: int = 1, priority: int = 0
+    ) -> None:
         """A worker with its own connection."""
         client = self.crowd.client(self.network.routers[router])
-        self.workers.append(client.attach(Worker, address, ReceiverPlan(prefetch, delay, 1.0)))
+        plan = ReceiverPlan(prefetch, delay, 1.0, priority=priority)
+        self.workers.append(client.attach(Worker, address, plan))
         self.network.run(0.2)
         self.workers[-1]().batch = batch
 

@@ -12,6 +12,7 @@ cdef class AddressTable:
     cdef readonly set kept
     cdef readonly Address uplink_address
     cdef public object on_tracked
+    cdef public object on_priorities
     cdef long long version
     cdef object _reconfiguration
     cdef object _producer_credit

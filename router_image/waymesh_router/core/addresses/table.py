@@ -52,6 +52,8 @@ class AddressTable:
         """At an edge router: the address for messages with an unknown address, which the interior router delivers."""
         self.on_tracked: Callable[[Address], None] = _not_tracked
         """Called with an address to which edge routers send, after a change of its consumers."""
+        self.on_priorities: Callable[[Address], None] = _not_tracked
+        """Called with an address with consumer priorities, after a change of its local consumers; see Demand."""
         self.version = 0  # of the configured patterns
         self._reconfiguration = Rounds(context.portions, "configured addresses", self.by_key, self._reconfigure_key)
         self._producer_credit = RoundsOfEach(context.portions, "producers", _producers, self._update_next)
@@ -262,4 +264,4 @@ def _only(address: Address) -> tuple[Address]:
 
 
 def _not_tracked(_address: Address) -> None:
-    """Default without edge routers."""
+    """Default until somebody wants to know."""

@@ -19,7 +19,6 @@ cdef class ConsumerChoice:
     cdef RouterLink pick_nearest(self, Address address, Annotations annotations)
     cdef RouterLink pick_balanced(self, Address address, Annotations annotations)
     cdef bint takes(self, Address address, RouterLink out) except -1
-    cdef RouterLink pick_prioritized(self, Address address, Annotations annotations)
     cdef RouterLink pick_remote(self, Address address, Annotations annotations, RouterLink best, long long least)
     cdef RouterLink remote_link(self, Target target, Annotations annotations)
     cdef bint has_path(self, Address address, Annotations annotations) except -1

@@ -12,6 +12,7 @@ import cython
 from waymesh_router.core.addresses.keys import RELAYED
 
 if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding.priorities import pick_prioritized
     from cython.cimports.waymesh_router.core.forwarding.spread import (
         has_room,
         is_full,
@@ -21,6 +22,7 @@ if cython.compiled:
     )
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
+    from waymesh_router.core.forwarding.priorities import pick_prioritized
     from waymesh_router.core.forwarding.spread import has_room, is_full, limited, spread_over_several, windows_hold
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
@@ -56,7 +58,8 @@ class ConsumerChoice:
             only: RouterLink = address.consumers[0]
             return only if only.connection is not self.barred and only.ready() else None
         if address.prioritized:
-            return self.pick_prioritized(address, annotations)
+            first: RouterLink | None = pick_prioritized(self, address, annotations)
+            return first
         if address.treatment == CLOSEST:
             return self.pick_closest(address, annotations)
         if self.settled or not spread_over_several(address, self.barred):
@@ -184,45 +187,6 @@ class ConsumerChoice:
             self.spread.hold(out)
         room: cython.bint = out.window is None or has_room(out) or not windows_hold(address)
         return room and out.ready()
-
-    def pick_prioritized(self, address: Address, annotations: Annotations) -> RouterLink | None:
-        """A ready local consumer with the highest priority; consumers of other routers have priority 0.
-
-        Among equal priorities, the choice is as without priorities: round-robin for closest, else the consumer with the
-        fewest unsettled deliveries.
-        """
-        links: list[RouterLink] = address.consumers
-        n: cython.Py_ssize_t = len(links)
-        i: cython.Py_ssize_t = address.turn
-        _: cython.Py_ssize_t
-        turn: cython.Py_ssize_t = i
-        best: RouterLink | None = None
-        highest: cython.longlong = -LIMITLESS
-        least: cython.longlong = LIMITLESS
-        out: RouterLink
-        in_turn: cython.bint = address.treatment == CLOSEST
-        found_local: cython.bint = False
-        for _ in range(n):
-            i += 1
-            if i >= n:
-                i = 0
-            out = links[i]
-            if out.connection is self.barred:
-                continue
-            found_local = True
-            if out.consumer_priority < highest or not out.ready():
-                continue
-            if out.consumer_priority > highest or (out.unsettled < least and not in_turn):
-                best = out
-                highest = out.consumer_priority
-                least = out.unsettled
-                turn = i
-        address.turn = turn
-        if in_turn and not found_local:
-            return self.pick_nearest(address, annotations)
-        if in_turn or highest > 0 or not address.targets:
-            return best
-        return self.pick_remote(address, annotations, best, least if highest == 0 else LIMITLESS)
 
     def pick_remote(
         self, address: Address, annotations: Annotations, best: RouterLink | None, least: cython.longlong

@@ -4,6 +4,9 @@ An ingress router whose deliveries wait for windows asks all routers with consum
 (`Window.told`): what its consumers can take without being idle, divided among those that ask. Both are states: they are
 repeated, so that a lost message only makes work slower. Routers that do not tell anything, as old ones, have the
 window that is measured. Source: protocol/demand.md.
+
+If a consumer of the address has a priority anywhere, the routers with consumers tell by priority how many deliveries
+these can take, also while nothing waits (announcements.py): the first delivery goes to who has the highest.
 """
 
 from __future__ import annotations
@@ -14,16 +17,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.core_context import CoreContext
+from waymesh_router.core.forwarding.announcements import KINDS
 from waymesh_router.core.forwarding.demand_answers import LOOKS, Answers, look_cost, next_ones
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
+from waymesh_router.core.forwarding.ranks import Ranks, decoded, has_priorities, tells_priorities
 from waymesh_router.core.forwarding.spread import Spread, is_spread, is_spread_here
+from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.model import Address, Node, Target
 
 if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
 
-KINDS = "M0"
-"""Keys of addresses in the first phase, of which demand is known."""
 ASKS_AGAIN_S = 10.0
 """Interval at which an ingress router repeats that it waits; each time it is told the window again."""
 ENDS_S = 2.0
@@ -37,8 +41,17 @@ class Asked:
 
     waited_at: float
     asked_at: float = -math.inf
+    ingress: int = 0  # `Address.ingress` at the last look
     nodes: set[Node] = field(default_factory=set)
     trips: dict[str, float] = field(default_factory=dict)  # seconds to a router and back, by its id
+
+
+@dataclass(slots=True)
+class Ranked:
+    """Of an address about whose priorities other routers tell: what it was like at the last look."""
+
+    ingress: int
+    priorities: int = 0  # number of routers with priorities other than 0
 
 
 class Demand:
@@ -49,7 +62,9 @@ class Demand:
         self._addresses = addresses
         self._spread = spread
         self._asked: dict[Address, Asked] = {}
-        self._answers = Answers(context, addresses, spread, self._waits, self._hold)
+        self._ranked: dict[Address, Ranked] = {}
+        self._answers = Answers(context, addresses, spread, self._shares, self._hold)
+        addresses.on_priorities = self._priorities_changed
 
     # ---- at the ingress router
     def ask_soon(self) -> None:
@@ -72,10 +87,14 @@ class Demand:
             return False
         return any(target.node.demand and not target.stale() for target in address.targets.values())
 
+    def _shares(self, address: Address) -> bool:
+        """Whether this router itself is one of those that share the local consumers."""
+        return (address.prioritized and address in self._asked) or self._waits(address)
+
     def _hold(self, address: Address) -> None:
-        """Local consumers are held back while the address is hungry, and only then."""
-        hungry = is_spread_here(address) and (address in self._asked or address in self._answers)
-        if hungry:
+        """Local consumers are held back while the address is hungry, and only then. Priorities go by credit."""
+        asks = address in self._asked or address in self._answers
+        if asks and is_spread_here(address) and not address.prioritized:
             address.hungry = True
         elif address.hungry:
             self._spread.release(address)
@@ -98,7 +117,7 @@ class Demand:
         for target in address.targets.values():
             if target.node in asked.nodes:
                 self._send(target.node.id, {"address": address.key, "waits": 0})
-                if target.window is not None:
+                if target.window is not None and target.ranks is None:
                     target.window.told = -1.0
         self._hold(address)
 
@@ -114,16 +133,71 @@ class Demand:
         trips = self._asked[address].trips
         if at > 0:
             trips[target.node.id] = min(max(self._context.now - at / MICROSECONDS, 0.0), LONGEST_TRIP_S)
-        target.window.told = window + rate / PER_RATE * trips.get(target.node.id, 0.0)
+        if target.ranks is None:
+            target.window.told = window + rate / PER_RATE * trips.get(target.node.id, 0.0)
+            self._spread.freed[address] = None
+
+    # ---- priorities
+    def _told_ranks(self, address: Address, target: Target, ranks: Ranks | None) -> None:
+        """A router tells the priorities of its consumers, or that it knows of none any more (None)."""
+        if ranks is None:
+            if target.ranks is None:
+                return
+            target.window.told = -1.0
+        else:
+            if target.speed is None:
+                self._spread.measure_target(target)
+            target.window.told = float(ranks[-1][1])
+        target.ranks = ranks
+        self._ranked.setdefault(address, Ranked(address.ingress))
+        self._look_at_ranks(address)
+        if address.consumers and ranks is not None and not address.prioritized:
+            self._send(target.node.id, {"address": address.key, "ranks": []})  # it believes that there are some here
         self._spread.freed[address] = None
+
+    def _look_at_ranks(self, address: Address) -> None:
+        """See whether there are priorities still: routers have told, or have left the address."""
+        seen = self._ranked[address]
+        priorities = sum(tells_priorities(target) for target in address.targets.values())
+        address.ranked = any(target.ranks is not None for target in address.targets.values())
+        if priorities != seen.priorities:
+            seen.priorities = priorities
+            address.prioritized = has_priorities(address)
+            self._priorities_changed(address)
+        if not address.ranked:
+            del self._ranked[address]
+        elif address.ingress != seen.ingress:
+            seen.ingress = address.ingress
+            if address.prioritized and address not in self._asked:
+                asked = self._asked[address] = Asked(self._context.now, ingress=address.ingress)
+                self._ask(address, asked)
+
+    def _priorities_changed(self, address: Address) -> None:
+        """The address has got its first consumer with a priority, here or elsewhere, or lost the last one; or the local
+        consumers of one with priorities are others."""
+        self._hold(address)
+        self._answers.announcements.changed(address)
+        if address.pending is not None:
+            self._spread.freed[address] = None
+
+    def _flows(self, address: Address, asked: Asked) -> bool:
+        """Whether deliveries enter the mesh here for consumers with priorities: windows are shared before any waits."""
+        before, asked.ingress = asked.ingress, address.ingress
+        return address.prioritized and address.ranked and asked.ingress != before
+
+    def met(self) -> None:
+        """A router with demand became reachable."""
+        self._answers.announcements.met.begin()
 
     # ---- both
     def tick(self, now: float) -> None:
         """Called several times a second; looks at a limited number of addresses each time, at all in turn."""
         self._spread.tick(now)
+        for address in next_ones(self._ranked):
+            self._look_at_ranks(address)
         for address in next_ones(self._asked):
             asked = self._asked[address]
-            if self._waits(address):
+            if self._flows(address, asked) or self._waits(address):
                 asked.waited_at = now
                 self._ask(address, asked)
             elif now - asked.waited_at >= ENDS_S or address.dead or not is_spread(address):
@@ -134,14 +208,17 @@ class Demand:
         """A message of another router."""
         key = body.get("address")
         address = self._addresses.by_key.get(key) if isinstance(key, str) else None
-        if address is None or not is_spread_here(address):
+        if address is None or address.treatment != BALANCED:
             return
         if "waits" in body:
             if address.consumers:
                 self._answers.heard(address, router_id, body)
             return
         target = address.targets.get(router_id)
-        if target is not None and not target.stale():
+        if target is None or target.stale():
+            return
+        self._told_ranks(address, target, decoded(body))
+        if "window" in body and is_spread_here(address):
             self._told(address, target, body)
 
     def lost(self) -> None:

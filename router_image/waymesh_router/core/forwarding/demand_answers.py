@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from waymesh_router.core.core_context import CoreContext
+from waymesh_router.core.forwarding.announcements import Announcements
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
+from waymesh_router.core.forwarding.ranks import Room, add_consumer, differs, encoded, part_of
 from waymesh_router.core.forwarding.spread import Spread, consumers_of, is_brief, is_spread_here
 from waymesh_router.core.model import Address, RouterLink
 from waymesh_router.core.portions import Rounds, RoundsOfEach
@@ -46,6 +48,7 @@ class Asker:
     heard_at: float
     at: int = 0  # of its question if it was not answered yet
     window: int = -1  # -1: tell it, however little has changed
+    room: Room | None = None  # the same by priority
     knows_usual: bool = False
 
 
@@ -54,6 +57,7 @@ class Count:
     """Of the consumers of an address that were counted in this round."""
 
     since: float  # somebody has waited since then
+    room: Room = field(default_factory=dict)  # at an address with priorities, the only thing that is counted
     wanted: int = 0
     rate: float = 0.0  # deliveries that they settle in a second
     grown: bool = False
@@ -80,6 +84,7 @@ class Answers:
         self._counts: dict[Address, Count] = {}
         portions = context.portions
         self._rounds = RoundsOfEach(portions, "consumers for which routers ask", consumers_of, self._count_some)
+        self.announcements = Announcements(context, addresses.nodes, self._askers, self._rounds.begin_later)
         self.lost = Rounds(portions, "addresses for which lost routers asked", self._askers, self._leave_lost)
 
     def __contains__(self, address: Address) -> bool:
@@ -94,8 +99,8 @@ class Answers:
             now = self._context.now
             asker = askers.setdefault(router_id, Asker(now, now))
             asker.heard_at, asker.window, asker.at = now, -1, number(body, "at")
-        else:
-            askers.pop(router_id, None)
+        elif askers.pop(router_id, None) is not None:
+            self.announcements.asks_no_more(address, router_id)
         if askers:
             self._rounds.begin_later(address)
         else:
@@ -103,6 +108,8 @@ class Answers:
 
     def tick(self, now: float) -> None:
         """Look at a limited number of addresses each time, at all in turn."""
+        for address in next_ones(self.announcements.states):
+            self.announcements.look(address, now)
         for address in next_ones(self._askers):
             askers = self._askers[address]
             for router_id in [i for i, asker in askers.items() if now - asker.heard_at > FORGETS_S]:
@@ -135,14 +142,15 @@ class Answers:
     def _count_some(self, address: Address, left: list[RouterLink]) -> int:
         """Take some consumers from the end of the list and count them; tell the windows after the last one. Returns
         the cost."""
-        askers = self._askers.get(address)
-        if askers is None:
+        askers = self._askers.get(address, {})
+        if not askers and address not in self.announcements.states:
             self._counts.pop(address, None)
             left.clear()
             return 1
         count = self._counts.get(address)
         if count is None:
-            count = self._counts[address] = Count(min(asker.since for asker in askers.values()))
+            since = min((asker.since for asker in askers.values()), default=self._context.now)
+            count = self._counts[address] = Count(since)
         taken = min(len(left), CONSUMERS)
         for _ in range(taken):
             out = left.pop()
@@ -151,7 +159,11 @@ class Answers:
         if left:
             return 2 * taken
         del self._counts[address]
-        self._tell(address, askers, count)
+        if address.prioritized:
+            self._tell_room(address, askers, count.room)
+            self.announcements.counted(address, count.room)
+        else:
+            self._tell(address, askers, count)
         return 2 * taken + len(askers)
 
     def _count(self, address: Address, count: Count, out: RouterLink) -> None:
@@ -160,6 +172,9 @@ class Answers:
 
         Its window grows, as in Spread.look, if it settles nothing although it has all of it: perhaps it settles only
         when it has more."""
+        if address.prioritized:
+            add_consumer(count.room, out)
+            return
         self._spread.hold(out)
         window = out.window
         if out.unsettled >= NEARLY * window.limit:
@@ -172,9 +187,8 @@ class Answers:
     def _tell(self, address: Address, askers: dict[str, Asker], count: Count) -> None:
         """Divide what the consumers can take among those that wait, and tell them what has changed."""
         own = self._context.router_id
-        ids = sorted([*askers, own] if self._waits(address) else askers)
+        ids, turn = self._sharers(address, askers)
         total, rate = min(count.wanted, MOST), min(int(count.rate * PER_RATE), MOST)
-        turn = int(self._context.now / TURN_S)
         for place, router_id in enumerate(ids):
             if router_id == own:
                 continue
@@ -186,7 +200,26 @@ class Answers:
                 body = {"address": address.key, "window": window, "rate": rate // len(ids)}
                 usual = min(int(address.usual * MICROSECONDS), MOST)
                 self._context.control_plane.tell(router_id, body | {"usual": usual, "at": asker.at})
+                asker.at, asker.room = 0, None
+
+    def _tell_room(self, address: Address, askers: dict[str, Asker], room: Room) -> None:
+        """The same by priority, at an address whose consumers have some."""
+        ids, turn = self._sharers(address, askers)
+        for place, router_id in enumerate(ids):
+            if router_id == self._context.router_id:
+                continue
+            asker = askers[router_id]
+            part = part_of(room, place, turn, len(ids))
+            if asker.window < 0 or differs(asker.room, part):
+                asker.window, asker.room = min(sum(part.values()), MOST), part
+                body = {"address": address.key, "window": asker.window, "ranks": encoded(part), "at": asker.at}
+                self._context.control_plane.tell(router_id, body)
                 asker.at = 0
+
+    def _sharers(self, address: Address, askers: dict[str, Asker]) -> tuple[list[str], int]:
+        """The routers that share the consumers, in order; and whose turn it is to get what cannot be divided."""
+        own = self._context.router_id
+        return sorted([*askers, own] if self._waits(address) else askers), int(self._context.now / TURN_S)
 
 
 def look_cost(address: Address) -> int:

@@ -192,14 +192,15 @@ def consumers_of(address: Address) -> list[RouterLink]:
 
 # ---- what windows limit
 def is_spread(address: Address) -> cython.bint:
-    """Whether unsettled deliveries are spread over several consumers or routers by what they settle."""
+    """Whether unsettled deliveries are spread over several consumers or routers by what they settle, or wait for those
+    of the highest priority in the mesh."""
     several: cython.bint = len(address.consumers) + len(address.targets) > 1
-    return several and address.treatment == BALANCED and not address.prioritized
+    return several and address.treatment == BALANCED and (address.ranked or not address.prioritized)
 
 
 def is_spread_here(address: Address) -> cython.bint:
     """Whether demand has a meaning for the address: several could ask for its consumers."""
-    if address.treatment != BALANCED or address.prioritized:
+    if address.treatment != BALANCED:
         return False
     return len(address.consumers) > 0 or is_spread(address)
 

@@ -20,6 +20,7 @@ from waymesh_router.core.addresses.keys import (
 from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
+from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
 from waymesh_router.core.memory_levels import FULL, NORMAL
 
@@ -139,6 +140,8 @@ class EndpointLinks:
             address.prioritized = True
         if len(address.consumers) == 1 and not address.exchange and address.key.startswith(ANNOUNCED):
             self._context.control_plane.local_added(address.key, address.treatment)
+        if address.prioritized:
+            self._addresses.on_priorities(address)
         self._addresses.refresh(address)
 
     def producer_joined(self, lk: RouterLink, address: Address) -> None:
@@ -192,8 +195,10 @@ class EndpointLinks:
                 if not address.producers and address.key.startswith(MOBILE):
                     self._context.control_plane.producer_removed(address)
         elif self._addresses.take_out(address.consumers, lk):
-            if lk.consumer_priority:
-                address.prioritized = any(other.consumer_priority for other in address.consumers)
+            if address.prioritized:
+                if lk.consumer_priority:
+                    address.prioritized = has_priorities(address)
+                self._addresses.on_priorities(address)
             if not (address.consumers or address.exchange) and address.key.startswith(ANNOUNCED):
                 self._context.control_plane.local_removed(address.key)
 

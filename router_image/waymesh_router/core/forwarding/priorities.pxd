@@ -1,0 +1,14 @@
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.choice cimport ConsumerChoice
+from waymesh_router.core.model cimport Address, RouterLink, Target
+
+cdef RouterLink pick_prioritized(ConsumerChoice choice, Address address, Annotations annotations)
+cdef RouterLink pick_remote_prioritized(
+    ConsumerChoice choice,
+    Address address,
+    Annotations annotations,
+    RouterLink best,
+    long long highest,
+    long long least,
+)
+cdef long long rank_of(Target target) except? -1

@@ -1,0 +1,115 @@
+"""Selects the outgoing link for a delivery of an address with consumers of several priorities, anywhere in the mesh.
+
+A consumer gets a delivery only while nobody with a higher priority has room, as far as other routers tell it
+(ranks.py). Consumers of routers that do not, and consumers without a priority, have priority 0. Broker-J manual 9.7.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
+    from cython.cimports.waymesh_router.core.link_kinds import CLOSEST
+else:
+    from waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
+    from waymesh_router.core.link_kinds import CLOSEST
+
+if TYPE_CHECKING:
+    from waymesh_router.core.forwarding.annotations import Annotations
+    from waymesh_router.core.forwarding.choice import ConsumerChoice
+    from waymesh_router.core.model import Address, RouterLink, Target
+
+LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+"""Larger than any number of deliveries."""
+NOBODY = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFF)
+"""Lower than any priority."""
+LAST = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFE)
+"""The rank of a router without room, for deliveries that windows do not limit."""
+
+
+def pick_prioritized(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
+    """A ready link toward the consumer of the highest priority that has room.
+
+    Among equal priorities, the choice is as without priorities: round-robin for closest, else the consumer or router
+    with the fewest unsettled deliveries.
+    """
+    links: list[RouterLink] = address.consumers
+    n: cython.Py_ssize_t = len(links)
+    i: cython.Py_ssize_t = address.turn
+    _: cython.Py_ssize_t
+    turn: cython.Py_ssize_t = i
+    best: RouterLink | None = None
+    highest: cython.longlong = NOBODY
+    least: cython.longlong = LIMITLESS
+    out: RouterLink
+    in_turn: cython.bint = address.treatment == CLOSEST
+    found_local: cython.bint = False
+    for _ in range(n):
+        i += 1
+        if i >= n:
+            i = 0
+        out = links[i]
+        if out.connection is choice.barred:
+            continue
+        found_local = True
+        if out.consumer_priority < highest or not out.ready():
+            continue
+        if out.consumer_priority > highest or (out.unsettled < least and not in_turn):
+            best = out
+            highest = out.consumer_priority
+            least = out.unsettled
+            turn = i
+    address.turn = turn
+    if in_turn:
+        return best if found_local else choice.pick_nearest(address, annotations)
+    if not address.targets or (annotations.here and n > 0):
+        return best
+    return pick_remote_prioritized(choice, address, annotations, best, highest, least)
+
+
+def pick_remote_prioritized(
+    choice: ConsumerChoice,
+    address: Address,
+    annotations: Annotations,
+    best: RouterLink | None,
+    highest: cython.longlong,
+    least: cython.longlong,
+) -> RouterLink | None:
+    """The remote path to consumers above priority `highest`, or of this priority with a load below `least`; else
+    `best`."""
+    by_window: cython.bint = limited(address, choice.settled, annotations) and windows_hold(address)
+    rank: cython.longlong
+    load: cython.longlong
+    target: Target
+    for t in address.targets.values():
+        target = t
+        if address.ranked and target.speed is None:
+            choice.spread.measure_target(target)
+        rank = rank_of(target)
+        if by_window and (rank == LAST or is_full(target)):
+            continue
+        load = target.outstanding + target.node.cost
+        if rank < highest or (rank == highest and load >= least):
+            continue
+        found = choice.remote_link(target, annotations)
+        if found is not None and found.ready():
+            best = found
+            highest = rank
+            least = load
+            choice.picked = target
+    return best
+
+
+def rank_of(target: Target) -> cython.longlong:
+    """The priority of the consumers of another router that would get one more delivery; LAST: they have no room."""
+    if target.ranks is None:
+        return 0
+    priority: cython.longlong
+    until: cython.longlong
+    for priority, until in target.ranks:
+        if target.outstanding < until:
+            return priority
+    return LAST
