@@ -11,7 +11,7 @@ from tests.kit.pump import Hub, Peer
 from tests.unit.core.edge_peer import PROPERTIES
 from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Terminus, Transfer
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_amqp.types import Described
+from waymesh_amqp.types import Described, Symbol
 
 ANNOTATIONS = b"\x00\x53\x72"
 CAPACITY = 8
@@ -123,12 +123,16 @@ class Client:
         self.write(frames.attach_sender(link.name, link.handle, address=address))
         return link
 
-    def attach_consumer(self, address: str, mode: int, second: bool = False, **source: Any) -> Consumer:
+    def attach_consumer(
+        self, address: str, mode: int, second: bool = False, priority: int = 0, **source: Any
+    ) -> Consumer:
         """`source`: further fields of its source."""
         link = Consumer(self, f"{self.name}.c{self.next_handle}", self.next_handle, address, mode, second=second)
         self.add(link)
         terms: dict[str, Any] = {"snd_settle_mode": mode, "rcv_settle_mode": int(second)}
         terms["source"] = Terminus("source", address=address, **source)
+        if priority:
+            terms["properties"] = {Symbol("priority"): priority}
         self.write(frames.attach_receiver(link.name, link.handle, **terms))
         return link
 

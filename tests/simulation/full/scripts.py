@@ -45,10 +45,11 @@ BUDGETS = ((1 << 40, 1 << 40, 1 << 40), (1 << 40, 1 << 40, 1 << 40), (3000, 1 <<
 
 
 class Script:
-    """`storm`: routers and cables fail, too."""
+    """`storm`: routers and cables fail, too. `priorities`: of consumers."""
 
-    def __init__(self, seed: int, storm: float = 0.0) -> None:
+    def __init__(self, seed: int, storm: float = 0.0, priorities: tuple[int, ...] = ()) -> None:
         rng = self.rng = random.Random(seed)
+        self.priorities = priorities
         self.storm = storm
         self.before = records()
         self.crashed = False
@@ -165,7 +166,8 @@ class Script:
             mode, second = rng.choice(((2, False), (2, False), (0, False), (1, False), (2, True)))
             spare: dict[str, Any] = {"capabilities": [Symbol("qd.fallback")]} if sink == "spare" else {}
             second = second and sink != ROUTED  # the broker knows no such consumers
-            link = client.attach_consumer("fall" if spare else sink, mode, second, **spare)
+            priority = rng.choice(self.priorities) if self.priorities and sink != ROUTED else 0
+            link = client.attach_consumer("fall" if spare else sink, mode, second, priority, **spare)
             amount = rng.choice((0, 0, 1, 10, 1000))
             if amount:
                 client.give_credit(link, amount)

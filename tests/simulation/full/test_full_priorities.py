@@ -138,3 +138,17 @@ def test_after_a_partition_the_highest_gets_all_again() -> None:
     slow_stream(shop, "A", 20, 0.01)
     assert received(shop) == [20, 40]
     assert not shop.ledger.violations()
+
+
+@pytest.mark.parametrize("at", ["A", "B"])
+def test_consumers_of_an_edge_router_have_priority_0_and_a_window(at: str) -> None:
+    """What its slow consumer has no room for goes to the lower priority. `at`: where the messages come in."""
+    shop = Shop("AB", PAIR, edges={"E": "A"})
+    shop.worker("E", 0.05, 10)
+    shop.worker("B", 0.005, 10, priority=-1)
+    slow_stream(shop, at, 5, 0.2)
+    assert received(shop) == [5, 0]
+    shop.burst(at, 300)
+    assert shop.shares[0] >= 15
+    assert shop.shares[1] >= 200
+    assert not shop.ledger.violations()

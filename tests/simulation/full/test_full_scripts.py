@@ -19,3 +19,9 @@ def test_all_is_settled_and_returned_when_clients_have_come_and_gone(first: int)
 def test_all_is_settled_and_returned_when_routers_and_their_connections_fail() -> None:
     for seed in range(12):
         Script(seed, storm=1.5).run(100)
+
+
+@pytest.mark.parametrize("storm", [0.0, 1.5])
+def test_all_is_settled_and_returned_if_consumers_have_priorities(storm: float) -> None:
+    for seed in range(100, 108):
+        Script(seed, storm, priorities=(0, 0, 5, -1)).run(120)

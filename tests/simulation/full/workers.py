@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from tests.simulation.full.clients import ENCODED, Client, Crowd, Receiver, ReceiverPlan, Sender, SenderPlan
+from tests.simulation.full.edges import edge_faults
 from tests.simulation.full.ledger import ACCEPTED, Ledger
 from tests.simulation.full.network import Network
 from tests.simulation.full.oracle import faults
@@ -69,10 +70,15 @@ class Worker(Receiver):
 
 class Shop:
     """Routers with workers of one address. `cables`: pairs of names with the latency. `without_demand`: names of
-    routers that do not know demand."""
+    routers that do not know demand. `edges`: names of edge routers with that of their interior router."""
 
     def __init__(
-        self, names: str, cables: dict[tuple[str, str], float], extra: str = "", without_demand: str = ""
+        self,
+        names: str,
+        cables: dict[tuple[str, str], float],
+        extra: str = "",
+        without_demand: str = "",
+        edges: dict[str, str] | None = None,
     ) -> None:
         self.network = Network()
         self.network.chunked = 0.0
@@ -80,10 +86,12 @@ class Shop:
             self.network.router(name, extra)
         for (one, other), latency in cables.items():
             self.network.cable(one, other, latency)
+        for name, interior in (edges or {}).items():
+            self.network.edge(name, [interior])
         self.network.start()
         for name in without_demand:
             self.network.routers[name].router.mesh.engine.demand.known = False
-        self.network.until(lambda: not faults(self.network), 30.0, 0.1)
+        self.network.until(lambda: not (faults(self.network) or edge_faults(self.network)), 30.0, 0.1)
         self.ledger = Ledger(self.network)
         self.crowd = Crowd(self.network, self.ledger)
         self.workers: list[Any] = []
@@ -92,7 +100,7 @@ class Shop:
         self, router: str, delay: float, prefetch: int, address: str = "work", batch: int = 1, priority: int = 0
     ) -> None:
         """A worker with its own connection."""
-        client = self.crowd.client(self.network.routers[router])
+        client = self.crowd.client((self.network.routers | self.network.edges)[router])
         plan = ReceiverPlan(prefetch, delay, 1.0, priority=priority)
         self.workers.append(client.attach(Worker, address, plan))
         self.network.run(0.2)

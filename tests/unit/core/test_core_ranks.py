@@ -20,12 +20,23 @@ from waymesh_router.core.forwarding.ranks import (
 )
 
 
+def consumer(priority: int, unsettled: int, credit: int, edge: bool = False, window: Any = None) -> Any:
+    """A link to a consumer."""
+    return SimpleNamespace(consumer_priority=priority, unsettled=unsettled, credit=credit, edge=edge, window=window)
+
+
 def test_room_is_what_consumers_have_and_their_credit() -> None:
     room: Room = {}
     for priority, unsettled, credit in ((5, 2, 8), (0, 0, 3), (5, 1, 0), (-1, 4, -2), (0, 0, MOST)):
-        consumer: Any = SimpleNamespace(consumer_priority=priority, unsettled=unsettled, credit=credit)
-        add_consumer(room, consumer)
+        add_consumer(room, consumer(priority, unsettled, credit))
     assert room == {5: 11, 0: MOST, -1: 4}
+
+
+def test_room_of_an_edge_router_is_its_window() -> None:
+    room: Room = {}
+    for window in (None, SimpleNamespace(limit=3.5), SimpleNamespace(limit=900.0)):
+        add_consumer(room, consumer(0, 2, 98, edge=True, window=window))
+    assert room == {0: 100 + 4 + 100}
 
 
 def test_a_message_has_the_highest_first_and_the_sums_are_read() -> None:

@@ -3,6 +3,7 @@ from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.model cimport Address, RouterLink, Target
 
 cdef RouterLink pick_prioritized(ConsumerChoice choice, Address address, Annotations annotations)
+cdef bint has_credit(ConsumerChoice choice, Address address, RouterLink out) except -1
 cdef RouterLink pick_remote_prioritized(
     ConsumerChoice choice,
     Address address,

@@ -55,7 +55,7 @@ def pick_prioritized(choice: ConsumerChoice, address: Address, annotations: Anno
         if out.connection is choice.barred:
             continue
         found_local = True
-        if out.consumer_priority < highest or not out.ready():
+        if out.consumer_priority < highest or not has_credit(choice, address, out):
             continue
         if out.consumer_priority > highest or (out.unsettled < least and not in_turn):
             best = out
@@ -68,6 +68,16 @@ def pick_prioritized(choice: ConsumerChoice, address: Address, annotations: Anno
     if not address.targets or (annotations.here and n > 0):
         return best
     return pick_remote_prioritized(choice, address, annotations, best, highest, least)
+
+
+def has_credit(choice: ConsumerChoice, address: Address, out: RouterLink) -> cython.bint:
+    """Whether a local consumer is ready. The credit of an edge router is not that of its consumers: its window counts,
+    too, if lower priorities elsewhere could wait for it."""
+    if not out.edge or not address.ranked:
+        return out.ready()
+    if out.speed is None:
+        choice.spread.measure_link(out)
+    return choice.takes(address, out)
 
 
 def pick_remote_prioritized(

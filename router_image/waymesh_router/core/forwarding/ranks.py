@@ -7,6 +7,7 @@ get one. Source: protocol/demand.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,11 @@ CHANGE = 0.25
 
 
 def add_consumer(room: Room, out: RouterLink) -> None:
-    """Add what a consumer has and can take: never more than its credit allows."""
+    """Add what a consumer has and can take: never more than its credit allows. That of an edge router has the window
+    that is measured for it."""
     more = min(out.unsettled + max(out.credit, 0), MOST)
+    if out.edge and out.window is not None:
+        more = min(more, math.ceil(out.window.limit))
     room[out.consumer_priority] = min(room.get(out.consumer_priority, 0) + more, MOST)
 
 
