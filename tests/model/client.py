@@ -9,6 +9,7 @@ from tests.kit import frames
 from tests.kit.frames import RECEIVER, SENDER, Seen
 from tests.kit.pump import Hub, Peer
 from tests.unit.core.edge_peer import PROPERTIES
+from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Terminus, Transfer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Described, Symbol
@@ -104,6 +105,7 @@ class Client:
         self.given_up: set[int] = set()
         self.alive = True
         self.may_end: tuple[str, ...] = ()  # addresses whose links the router may end
+        self.may_try_again = False  # routers that start refuse links until they know the mesh
         self.write(frames.begin(incoming_window=incoming))
 
     # ---- frames out
@@ -258,7 +260,8 @@ class Client:
         if link is None:
             assert detach.error is None, detach
             return
-        assert link.address in self.may_end, detach
+        again = self.may_try_again and detach.error is not None and detach.error.condition == RESOURCE_LIMIT_EXCEEDED
+        assert again or link.address in self.may_end, detach
         link.alive = False
         self.write(frames.detach(link.handle))
 

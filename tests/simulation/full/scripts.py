@@ -147,6 +147,7 @@ class Script:
             rng = self.rng
             hub: Any = self
             client = Client(hub, f"k{len(self.clients)}", rng.choice((1, 3, 1000)), rng.choice((None, 512)))
+            client.may_try_again = bool(self.storm)
             self.clients.append(client)
             self.pass_time(0.01)
 
