@@ -128,6 +128,8 @@ class StreamReceiver(MessagingHandler):
         if delivery is None or not self.open or self.complete:
             return
         self.aborted = delivery.aborted
+        if self.aborted:
+            return
         while delivery.pending:
             data = self.link.recv(delivery.pending)
             assert data is not None
