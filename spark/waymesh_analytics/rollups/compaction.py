@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from uuid import uuid4
-from zlib import crc32
 
 from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.log import Log
@@ -64,12 +63,12 @@ def compact(store: Store, listing: Listing, log: Log) -> None:
 def compact_batch(store: Store, kind: str, batch: Batch, kept: Kept = MappingProxyType({})) -> None:
     """Write curated files and rollups of some hours of a kind, then commit. Raises AnalyticsError.
 
-    The files of an hour in `kept` are added to what it holds.
+    What is made of the files of an hour in `kept` is added to what this has.
 
     They are written to folders with unique names, so that files of other runs are never overwritten.
     """
     results: dict[str, list[TaskResult]] = {hour: [] for hour in batch}
-    for each in _run(store.storage, _shards(store.storage, kind, batch, kept), _size(batch) < SMALL_BYTES):
+    for each in _run(store.storage, _shards(store.storage, kind, batch), _size(batch) < SMALL_BYTES):
         if each.error:
             raise AnalyticsError(each.error)
         results[each.hour].append(each)
@@ -77,21 +76,29 @@ def compact_batch(store: Store, kind: str, batch: Batch, kept: Kept = MappingPro
     store.catalog.commit_hours(kind, entries)
 
 
-def _shards(storage: Storage, kind: str, batch: Batch, kept: Kept) -> list[Shard]:
-    """The tasks of a batch: the files of a router, and so of an object of a mesh, are in the same one of an hour."""
+def _shards(storage: Storage, kind: str, batch: Batch) -> list[Shard]:
+    """The tasks of a batch. An hour of one router may have several: readers of rollups merge rows with equal keys."""
     run, conf = uuid4().hex[:16], hadoop_settings(storage.spark, SETTINGS)
     shards = []
     for hour, files in batch.items():
-        base = kept[hour].before.curated if hour in kept else ()
-        count = 1 if base else -(-_size({hour: files}) // SHARD_BYTES) or 1
-        parts: list[list[RawFile]] = [[] for _ in range(count)]
-        for file in files:
-            parts[crc32(file.name.router.encode()) % count].append(file)
-        for part in parts:
-            if part:
-                named = tuple((file.path, file.size, file.name.count) for file in part)
-                shards.append(Shard(kind, hour, run, storage.root, named, conf, base))
+        for part in _parts(files):
+            named = tuple((file.path, file.size, file.name.count) for file in part)
+            shards.append(Shard(kind, hour, run, storage.root, named, conf))
     return shards
+
+
+def _parts(files: list[RawFile]) -> Iterator[list[RawFile]]:
+    """Files in parts of at most SHARD_BYTES, unless one file alone has more. Those of a router follow each other."""
+    part: list[RawFile] = []
+    size = 0
+    for file in sorted(files, key=lambda file: (file.name.router, file.name.boot, file.name.first)):
+        if part and size + file.size > SHARD_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(file)
+        size += file.size
+    if part:
+        yield part
 
 
 def _run(storage: Storage, shards: list[Shard], small: bool) -> list[TaskResult]:
@@ -104,20 +111,20 @@ def _run(storage: Storage, shards: list[Shard], small: bool) -> list[TaskResult]
 
 def _entry(files: list[RawFile], results: list[TaskResult], kept: Addition | None) -> Hour:
     names = {file.path: file.name.path for file in files}
-    rollups: dict[str, tuple[str, ...]] = {}
+    before = kept.before if kept else Hour("", 0, 0, 0, 0)
+    rollups = dict(before.rollups)
     for each in results:
         for name, path in each.rollups.items():
             rollups[name] = (*rollups.get(name, ()), path)
-    before = kept.before if kept else Hour("", 0, 0, 0, 0)
     return Hour(
         fingerprint=fingerprint(kept.listed if kept else files),
         files=before.files + len(files),
         promised=before.promised + expected_records(files),
-        rows=sum(each.records for each in results),
+        rows=before.rows + sum(each.records for each in results),
         corrupt=before.corrupt + sum(each.corrupt for each in results),
         short=(*before.short, *(names[path] for each in results for path in each.short)),
         origins=before.origins + origins(files),
-        curated=tuple(each.curated for each in results if each.curated),
+        curated=(*before.curated, *(each.curated for each in results if each.curated)),
         rollups=rollups,
     )
 
@@ -135,7 +142,7 @@ def _pending(manifest: Manifest, kind: str, listed: Batch, kept: dict[str, Addit
     """The files to process: of new hours, and of those with more files than before.
 
     An hour whose files were removed keeps the results made from them. If files come to it later, they alone are
-    processed and added to its curated records (`kept`). Without those, they are listed as late.
+    processed and added to what it has (`kept`). After its curated records have expired, they are listed as late.
     """
     pending: dict[str, list[RawFile]] = {}
     committed = manifest.of(kind)

@@ -74,6 +74,24 @@ def _texts(rows: pa.Table, name: str, text: Callable[[Any], str | None]) -> pa.A
     return pa.array([None if value is None else text(value) for value in rows[name].to_pylist()], pa.string())
 
 
+# ---- containers
+
+MOST_CONTAINERS = 10_000
+"""Of more containers in one file of a rollup, those with most records have rows of their own; the rest is OTHERS."""
+OTHERS = "(others)"
+"""In the place of names of containers: clients choose these, and many take a new one for each connection."""
+
+
+def _busiest(names: pa.ChunkedArray, weight: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The names of the containers with most weight, and OTHERS."""
+    sums = pa.table({"name": names, "weight": weight}).group_by("name", use_threads=False).aggregate([("weight", "sum")])
+    if len(sums) <= MOST_CONTAINERS:
+        return names
+    order = [("weight_sum", "descending"), ("name", "ascending")]
+    most = sums.take(pc.select_k_unstable(sums, k=MOST_CONTAINERS, sort_keys=order))["name"]
+    return pc.if_else(pc.or_(pc.is_in(names, most), pc.is_null(names)), names, OTHERS)
+
+
 # ---- deliveries
 
 FLOW_PATH_KEYS = ("half", "address", "phase", "ingress", "egress", "hops")
@@ -94,9 +112,9 @@ def _flow(rows: pa.Table) -> pa.Table:
     def weighted(name: str) -> Measure:
         return pc.multiply(rows[name].cast(pa.float64()), weight), "sum"
 
-    container = pc.coalesce(plain(rows["producer"]), plain(rows["consumer"])).dictionary_encode()
+    container = _busiest(pc.coalesce(plain(rows["producer"]), plain(rows["consumer"])), weight)
     found = _grouped(
-        rows.append_column("container", container),
+        rows.append_column("container", container.dictionary_encode()),
         FLOW_KEYS,
         {
             "samples": COUNT,
@@ -196,13 +214,21 @@ CONNECTION_KEYS = ("router", "container", "host", "dir", "role", "user", "sasl",
 
 def _connections(rows: pa.Table) -> pa.Table:
     closed = equal(rows["event"], "close")
+    failed = number(pc.and_(closed, pc.is_valid(rows["error"])))
+    # A failed connection counts more than any number of others: it is what the table is read for.
+    container = _busiest(plain(rows["container"]), pc.add(pc.multiply(failed, len(rows)), 1))
+    few = pc.fill_null(pc.not_equal(container, OTHERS), True)
+    rows = rows.set_column(rows.schema.get_field_index("container"), "container", container.dictionary_encode())
+    for name in ("host", "user"):  # of OTHERS, they would be as many
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, name, pc.if_else(few, plain(rows[name]), None).dictionary_encode())
     return _grouped(
         rows,
         CONNECTION_KEYS,
         {
             "opened": (number(equal(rows["event"], "open")), "sum"),
             "closed": (number(closed), "sum"),
-            "failed": (number(pc.and_(closed, pc.is_valid(rows["error"]))), "sum"),
+            "failed": (failed, "sum"),
             "error": (rows["error"], "max"),
         },
     )

@@ -40,6 +40,9 @@ STARVED_S = 10
 """A link that has no credit for this long while deliveries wait is starved."""
 SMALL_RECORDS = 4_000_000
 """Up to this many records, compiling a query on their rollup costs more than it saves."""
+MOST_ROWS = 20_000
+"""Rows of one kind that the driver has in memory at most, where clients decide how many there are: they take 60 MB."""
+INTER_ROUTER = "inter-router"
 
 Row = dict[str, Any]
 """A row of a query by column."""
@@ -71,13 +74,19 @@ class Rollups:
         *measures: Column,
         where: Column | None = None,
         hours: Container[str] | None = None,
+        first: Sequence[Column] = (),
     ) -> list[Row]:
-        """The rows of a rollup that match `where`, merged by `keys`, in no order; of the window or of other hours."""
-        table = self._load(name, self.window if hours is None else hours)
-        return [] if table is None else _grouped(table if where is None else table.where(where), keys, measures)
+        """The rows of a rollup that match `where`, merged by `keys`, in no order; of the window or of other hours.
 
-    def _totals(self, name: str, counters: Sequence[str], fresh: Column, *others: Column) -> list[Row]:
-        """The growth of counters in the window for each set of keys, and `others` (aggregates).
+        Of more than MOST_ROWS, those that come `first` in this order; without it, all of them.
+        """
+        table = self._load(name, self.window if hours is None else hours)
+        return [] if table is None else _grouped(table if where is None else table.where(where), keys, measures, first)
+
+    def _totals(
+        self, name: str, counters: Sequence[str], fresh: Column, *others: Column, first: Sequence[Column] = ()
+    ) -> list[Row]:
+        """The growth of counters in the window for each set of keys, and `others` (aggregates); `first`: as in `rows`.
 
         A counter starts at its last value before the window. Without one it starts at 0 if `fresh` (an aggregate) says
         that it began in the window, else at its smallest value.
@@ -96,7 +105,9 @@ class Rollups:
             )
             begin = F.coalesce(before, F.when(F.coalesce(fresh, F.lit(False)), F.lit(0)), least)
             spans.append((greatest - begin).alias(counter))
-        found = _grouped(table, self._definitions[name].keys, [F.max(inside).alias("seen"), *spans, *others])
+        order = [F.desc("seen"), *first] if first else ()
+        seen = F.max(inside).alias("seen")
+        found = _grouped(table, self._definitions[name].keys, [seen, *spans, *others], order)
         return [row for row in found if row["seen"]]
 
     @property
@@ -141,13 +152,16 @@ class Rollups:
 
     @cached_property
     def events(self) -> list[Row]:
-        """The events of the window: equal ones counted, topology events one by one with their times."""
+        """The events of the window, at most MOST_ROWS: equal ones counted, topology events one by one with their times."""
         first, last = F.min("first_ts").alias("first"), F.max("last_ts").alias("last")
-        return self.rows("events", EVENT_KEYS, F.sum("count").alias("count"), first, last)
+        between_routers = F.col("moment").isNotNull() | F.col("detail").contains(INTER_ROUTER)
+        order = [F.desc_nulls_last(between_routers), F.desc(F.col("severity") != "info"), F.desc("count")]
+        return self.rows("events", EVENT_KEYS, F.sum("count").alias("count"), first, last, first=order)
 
     @cached_property
     def links(self) -> list[Row]:
-        """The links of the window. `idle`: the hours in which a receiver gave no credit for STARVED_S or more."""
+        """The links of the window, at most MOST_ROWS: those of routers, then stuck ones, then those that were long without
+        credit. `idle`: the hours in which a receiver gave no credit for STARVED_S or more."""
         idle = self._inside & (F.col("dir") == "out") & (F.col("zero_credit_s") >= STARVED_S)
         place = F.struct(HOUR, "address", "phase", (F.col("undelivered") > 0).alias("waited"))
         return self._totals(
@@ -157,6 +171,7 @@ class Rollups:
             *[F.max(name).alias(name) for name in LINK_TEXTS],
             *self._most(("zero_credit_s", "undelivered", "unsettled", "stuck")),
             F.collect_set(F.when(idle, place)).alias("idle"),
+            first=[F.asc(F.col("type") == "endpoint"), *(F.desc(name) for name in ("stuck", "zero_credit_s"))],
         )
 
     @cached_property
@@ -239,5 +254,10 @@ class Rollups:
         return found.coalesce(1) if small else found  # what is in one partition needs no shuffle
 
 
-def _grouped(table: DataFrame, keys: Sequence[str], measures: Sequence[Column]) -> list[Row]:
-    return [row.asDict() for row in table.groupBy(*keys).agg(*measures).collect()]
+def _grouped(
+    table: DataFrame, keys: Sequence[str], measures: Sequence[Column], first: Sequence[Column] = ()
+) -> list[Row]:
+    found = table.groupBy(*keys).agg(*measures)
+    if first:
+        found = found.orderBy(*first, *keys).limit(MOST_ROWS)
+    return [row.asDict() for row in found.collect()]

@@ -1,6 +1,6 @@
 """The work of a Spark task: turns the files of one shard into curated files and rollups.
 
-A shard has files of one kind and hour; an hour with many bytes has several shards. Nothing is valid before the driver
+A shard has files of one kind and hour; an hour with many bytes has several shards, also of one router. Nothing is valid before the driver
 commits it, so a task may be killed, or run twice: the second one writes files with other names.
 """
 
@@ -42,8 +42,6 @@ class Shard:
     files: tuple[tuple[str, int, int], ...]
     # Settings of s3a.
     conf: Mapping[str, str]
-    # Curated files, relative to the store, whose records are added to those of `files`.
-    curated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def work(shard: Shard) -> TaskResult:
 
 
 def _curate(shard: Shard) -> TaskResult:
-    tables = [_curated_before(shard, path) for path in shard.curated]
+    tables: list[pa.Table] = []
     corrupt: list[dict[str, str]] = []
     short: list[str] = []
     for address, size, promised in shard.files:
@@ -92,14 +90,6 @@ def _curate(shard: Shard) -> TaskResult:
     _write(shard, curated, records)
     rollups = _roll_up(shard, records, name)
     return TaskResult(shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
-
-
-def _curated_before(shard: Shard, path: str) -> pa.Table:
-    """Read a curated file of an earlier run."""
-    system, root = open_place(shard.root, shard.conf)
-    texts = [field.name for field in curated_schema(shard.kind) if pa.types.is_dictionary(field.type)]
-    table = pq.read_table(f"{root}/{path}", filesystem=system, partitioning=None, read_dictionary=texts)
-    return table.cast(curated_schema(shard.kind))
 
 
 def _roll_up(shard: Shard, records: pa.Table, name: str) -> dict[str, str]:

@@ -75,12 +75,12 @@ class Catalog:
             claim.release()
 
     def commit_hours(self, kind: str, hours: Mapping[str, Hour]) -> None:
-        """Commit new versions of some hours of a kind, then remove their previous files."""
+        """Commit new versions of some hours of a kind, then remove the folders of files that these do not have."""
         with self.lock:
             known = self.manifest.of(kind)
-            superseded = {folder_of(path) for hour in hours if hour in known for path in known[hour].paths}
+            before = {folder_of(path) for hour in hours if hour in known for path in known[hour].paths}
             known.update(hours)
-            self.commit(superseded)
+            self.commit(before - {folder_of(path) for entry in hours.values() for path in entry.paths})
         self.remove_superseded()
 
     def commit(self, superseded: Iterable[str] = ()) -> None:

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from waymesh_analytics.report.statistics import cheapest_hops, jain
 from waymesh_analytics.rollups.buckets import percentiles
-from waymesh_analytics.rollups.definitions import FAILED, OUTCOMES
+from waymesh_analytics.rollups.definitions import FAILED, OTHERS, OUTCOMES
 from waymesh_analytics.rollups.reader import Rollups, Row
 
-from .rows import convert, merge, sort_rows
+from .rows import convert, merge, sort_rows, with_others
 from .table import Count, Number, Share, Table, Text, make_table
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -222,12 +222,17 @@ def hops(rollups: Rollups) -> Table[HopInflation]:
 def talkers(rollups: Rollups) -> Table[Talker]:
     """The containers that sent and received most."""
     keys = (*ADDRESS, "half", "container")
-    sums = [F.sum(name).alias(name) for name in ("samples", "deliveries", "bytes")]
-    rows = sort_rows(rollups.rows("flow", keys, *sums), ("deliveries",), keys)
+    names = ("samples", "deliveries", "bytes")
+    sums = [F.sum(name).alias(name) for name in names]
+    rows = rollups.rows("flow", keys, *sums, first=[F.desc("deliveries")])
+    sides = (*ADDRESS, "half")
+    rows = with_others(rows, lambda: merge(rollups.flows, sides, names), sides, names)
+    rows = sort_rows(rows, ("deliveries",), keys)
     return make_table(
         "talkers",
         "Top talkers",
-        "Deliveries by the container that sent them (side in) or received them (side out).",
+        "Deliveries by the container that sent them (side in) or received them (side out). Where there are very many "
+        f"containers, those with few deliveries are one row, {OTHERS}.",
         Talker,
         convert(Talker, ({**row, "side": row["half"]} for row in rows)),
     )
@@ -238,7 +243,7 @@ def balance(talkers: Table[Talker], traffic: Table[Traffic]) -> Table[Balance]:
     consumers: dict[tuple[str | None, int | None], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     routers: dict[tuple[str | None, int | None], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for talker in talkers.rows:
-        if talker.side == "out":
+        if talker.side == "out" and talker.container != OTHERS:
             consumers[talker.address, talker.phase][str(talker.container)] += talker.deliveries
     for flow in traffic.rows:
         routers[flow.address, flow.phase][str(flow.egress)] += flow.deliveries

@@ -7,12 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from waymesh_analytics.rollups.reader import Rollups, Row
+from waymesh_analytics.rollups.reader import INTER_ROUTER, Rollups, Row
 from waymesh_schema.telemetry import ORDERLY_STOP
 
 from .table import Count, Table, Text, make_table
 
-INTER_ROUTER = "inter-router"
 CONNECTION_DOWN = "connection.down"
 COUNTERS = ("deliveries", "dropped_presettled")
 Direction = tuple[str, str]

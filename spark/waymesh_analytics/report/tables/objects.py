@@ -10,11 +10,12 @@ from waymesh_analytics.rollups.definitions import (
     ADDRESS_COUNTERS,
     CONNECTION_KEYS,
     LINK_KEYS,
+    OTHERS,
 )
-from waymesh_analytics.rollups.reader import STARVED_S, Rollups
+from waymesh_analytics.rollups.reader import MOST_ROWS, STARVED_S, Rollups
 from waymesh_analytics.store.schemas import HOUR
 
-from .rows import convert, merge, sort_rows
+from .rows import convert, merge, sort_rows, with_others
 from .table import Count, Table, Text, Time, make_table
 
 FLAPS = 3
@@ -163,7 +164,8 @@ def links(rollups: Rollups) -> Table[Link]:
         "links",
         "Links",
         "Counters in this time. stuck: deliveries unsettled for more than 10 s; starved: no credit for "
-        f"{STARVED_S} s or more in an hour in which deliveries waited. The last four columns are maxima.",
+        f"{STARVED_S} s or more in an hour in which deliveries waited. The last four columns are maxima. At most "
+        f"{MOST_ROWS:,} links: first those that are stuck or were long without credit.",
         Link,
         convert(Link, sort_rows(found, ("rank", "stuck", "zero_credit_s"), LINK_KEYS)),
     )
@@ -201,12 +203,16 @@ def addresses(rollups: Rollups) -> Table[Address]:
 
 def connections(rollups: Rollups) -> Table[Connection]:
     """Which containers connected, and how often their connections failed."""
-    sums = [F.sum(name).alias(name) for name in ("opened", "closed", "failed")]
-    rows = rollups.rows("connections", CONNECTION_KEYS, *sums, F.max("error").alias("error"))
+    names = ("opened", "closed", "failed")
+    sums = [F.sum(name).alias(name) for name in names]
+    order = [F.desc("failed"), F.desc("opened")]
+    rows = rollups.rows("connections", CONNECTION_KEYS, *sums, F.max("error").alias("error"), first=order)
+    rows = with_others(rows, lambda: rollups.rows("connections", ("router",), *sums), ("router",), names)
     return make_table(
         "connections",
         "Connections",
-        "Connections opened and closed in this time. failed: closed with an error.",
+        "Connections opened and closed in this time. failed: closed with an error. Where there are very many "
+        f"containers, those with few connections are one row, {OTHERS}.",
         Connection,
         convert(Connection, sort_rows(rows, ("failed", "opened"), CONNECTION_KEYS)),
     )

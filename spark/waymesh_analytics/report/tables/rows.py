@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from waymesh_analytics.rollups.reader import Row
+from waymesh_analytics.rollups.definitions import OTHERS
+from waymesh_analytics.rollups.reader import MOST_ROWS, Row
 
 from .table import columns_of
 
@@ -28,6 +29,30 @@ def merge(rows: Iterable[Row], keys: Sequence[str], sums: Sequence[str], maxima:
             if row[name] is not None and (into[name] is None or row[name] > into[name]):
                 into[name] = row[name]
     return list(found.values())
+
+
+def with_others(
+    rows: list[Row], totals: Callable[[], Iterable[Row]], keys: Sequence[str], sums: Sequence[str]
+) -> list[Row]:
+    """`rows` of containers, and what `totals()` (by `keys`) have beyond them as rows of the container OTHERS.
+
+    Needed if the rows are not all that there are: see MOST_ROWS.
+    """
+    if len(rows) < MOST_ROWS:
+        return rows
+    left = {tuple([row[name] for name in keys]): {name: row[name] or 0 for name in sums} for row in totals()}
+    for row in rows:
+        rest = left[tuple([row[name] for name in keys])]
+        for name in sums if row["container"] != OTHERS else ():
+            rest[name] -= row[name] or 0
+    named = [row for row in rows if row["container"] != OTHERS]
+    empty = dict.fromkeys(rows[0])
+    others = [
+        {**empty, **dict(zip(keys, key, strict=True)), **rest, "container": OTHERS}
+        for key, rest in left.items()
+        if any(round(value) > 0 for value in rest.values())
+    ]
+    return named + others
 
 
 def sort_rows(rows: Iterable[Row], descending: Sequence[str], ascending: Sequence[str]) -> list[Row]:
