@@ -132,7 +132,7 @@ class Export:
 
         def lines(router: int, values: tuple[Any, ...]) -> tuple[str, str]:
             writer = self.writers["delivery", router]
-            plain, presettled = (_template(writer, (*values, flag, INT, INT, 100.0)) for flag in (False, True))
+            plain, presettled = (template(writer, (*values, flag, INT, INT, 100.0)) for flag in (False, True))
             return plain, presettled
 
         return Flow(entry, leave, base_us, lines(entry, into), lines(leave, out))
@@ -183,11 +183,11 @@ class Export:
             for number, file in enumerate(files):
                 costs = {self.names[(number + step) % count]: 1 for step in (-1, 1)}
                 values: tuple[Any, ...] = (self.names[number], 0, None, costs, [], 1, None, False)
-                file.put(_template(self.writers["node", number], values), START_US + hour * HOUR_US)
+                file.put(template(self.writers["node", number], values), START_US + hour * HOUR_US)
             self.publish("node", hour, files)
 
 
-def _template(writer: LineWriter, values: Row) -> str:
+def template(writer: LineWriter, values: Row) -> str:
     """A line that is open where the values are, and in front for seq, ts and mono_us."""
     writer.add(1, 2, 3, values)
     return writer.take().decode().replace('"seq":1,"ts":2,"mono_us":3', '"seq":%d,"ts":%d,"mono_us":%d', 1)
@@ -199,7 +199,7 @@ def _link_line(writer: LineWriter, number: int, link: int) -> str:
     kind = ("inter-router", "inter-router") if link < 4 else ("endpoint", "normal")
     state = (None, 250, INT, INT, INT, INT)
     counters = (INT, 0, 0, INT, INT, INT, INT, INT, INT, INT)
-    return _template(writer, (*text, *kind, f"orders/q{number % ADDRESSES:03d}", 0, *state, *counters, None))
+    return template(writer, (*text, *kind, f"orders/q{number % ADDRESSES:03d}", 0, *state, *counters, None))
 
 
 def _link_values(number: int, minute: int) -> tuple[int, ...]:

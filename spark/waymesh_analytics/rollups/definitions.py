@@ -76,7 +76,7 @@ def _texts(rows: pa.Table, name: str, text: Callable[[Any], str | None]) -> pa.A
 
 # ---- containers
 
-MOST_CONTAINERS = 10_000
+MOST_CONTAINERS = 4_000
 """Of more containers in one file of a rollup, those with most records have rows of their own; the rest is OTHERS."""
 OTHERS = "(others)"
 """In the place of names of containers: clients choose these, and many take a new one for each connection."""
