@@ -28,7 +28,7 @@ ALERT = "document.querySelector('[role=alert]')?.innerText ?? ''"
 HOSTILE = "=<img src=x onerror=alert(1)>"
 PAGES = (
     *("overview", "topology", "addresses", "links", "connections", "autolinks"),
-    *("policy", "certificates", "entities", "flow", "events", "log"),
+    *("policy", "certificates", "entities", "flow", "events", "log", "report"),
 )
 
 
@@ -125,7 +125,8 @@ def test_figures_are_those_of_the_mesh(mesh: Mesh, page: Page) -> None:
 def shown_page(place: str) -> str:
     """An expression: whether this page is there, with its table."""
     current = f"document.querySelector('nav [aria-current=page]')?.hash === '#/{place}'"
-    return f"Boolean({current} && document.querySelector('table'))"
+    content = "main code" if place == "report" else "table"
+    return f"Boolean({current} && document.querySelector('{content}'))"
 
 
 def test_pages_are_accessible_and_fit(mesh: Mesh, page: Page) -> None:

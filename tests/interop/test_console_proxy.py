@@ -3,9 +3,11 @@ the command, the browser and the routers are real."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.interop.test_console import DEADLINE_S, fill, press, show, wait_cell
+from tests.interop.test_console import AXE, DEADLINE_S, fill, press, show, wait_cell
 from tests.kit.browser import Page, opened
 from tests.kit.mesh import Mesh
 from tests.kit.ports import free_port
@@ -148,6 +150,117 @@ def test_a_router_that_is_away_is_said_to_be(mesh2_line: Mesh) -> None:
         status, text = ask(place, "GET", "/", **fields)
         assert status == 502
         assert "Connect call failed" in text
+
+
+FINDING = "Consumers do not settle: =<img src=x onerror=alert(1)>"
+
+
+def report_in(folder: Path, page: str) -> Path:
+    """What `waymesh analyze --out` leaves there, with this page."""
+    folder.mkdir()
+    findings = [{"kind": "ConsumersStuck", "severity": "bad", "text": FINDING, "action": "Look at the consumer."}]
+    hours = {"first": "2026-01-31T04", "last": "2026-01-31T05"}
+    summary = {"made": "2026-01-31T05:10:00Z", "headline": "mesh", "hours": hours, "findings": findings}
+    (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    (folder / "report.html").write_text(f"<!doctype html><title>of the job</title>{page}", encoding="utf-8")
+    return folder
+
+
+def hostile(port: int) -> str:
+    """A page that tries to leave its frame, with a link over all of it, and that has many elements."""
+    there = f"http://127.0.0.1:{port}/"
+    return f"""
+        <meta http-equiv=refresh content="0;url={there}refresh">
+        <script>document.title = 'ran'; fetch('{there}script'); parent.document.title = 'ran'; alert(1)</script>
+        <script src="{there}script.js"></script><script src="/console/console.js"></script>
+        <link rel=stylesheet href="{there}style.css"><link rel=prefetch href="{there}prefetch">
+        <img src="{there}image" onerror="parent.location = '{there}'"><iframe src="{there}frame"></iframe>
+        <iframe src="/console/"></iframe><object data="{there}object"></object>
+        <video src="{there}video" autoplay></video>
+        <form id=f action="{there}form" method=post target=_top><button autofocus>x</button></form>
+        <style>@import "{there}import.css"; @font-face {{ font-family: x; src: url("{there}font") }}
+        body {{ font-family: x }}</style>
+        <a id=over href="{there}link" style="position: fixed; inset: 0; z-index: 9">{"<b>x</b>" * 20000}</a>
+        <base href="{there}">"""
+
+
+def press_frame(page: Page) -> None:
+    """A click into the middle of the frame, which may not have its content yet."""
+    box = "document.querySelector('iframe').getBoundingClientRect()"
+    x, y = page.run(f"(b => [b.x + b.width / 2, b.y + b.height / 2])({box})")
+    for kind in ("mousePressed", "mouseReleased"):
+        page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+def asked(listening: socket.socket) -> bytes:
+    """What came in at all connections so far. A browser may connect ahead of a click; it must not ask for anything."""
+    came = b""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            with connection, contextlib.suppress(BlockingIOError):
+                came += connection.recv(65536)
+    return came
+
+
+def test_a_hostile_report_is_shown_and_does_nothing(mesh2_line: Mesh, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        folder = report_in(tmp_path / "report", hostile(other.getsockname()[1]))
+        with (
+            command(mesh2_line["A"].port, "--report", str(folder)) as (_, address),
+            page_in(tmp_path / "browser") as page,
+        ):
+            page.visit(address)
+            text = "document.body.innerText"
+            wait_until(lambda: FINDING in page.run(text), DEADLINE_S, lambda: str(page.run(text)))
+            assert "Look at the consumer." in page.run(text)
+            assert page.errors == []
+            page.run("location.hash = '#/report'")
+            wait_until(lambda: page.run("Boolean(document.querySelector('iframe'))"), DEADLINE_S, "the frame")
+            page.run(f"{AXE.read_text(encoding='utf-8')}; 0")
+            kept = "window.found = found.violations.map(v => [v.impact, v.id])"
+            run = f"axe.run({{iframes: false}}).then(found => {{ {kept} }})"
+            page.call("Runtime.evaluate", expression=run, awaitPromise=True)
+            assert [one for one in page.run("found") if one[0] in ("serious", "critical")] == []
+
+            def blocked() -> bool:
+                press_frame(page)
+                return "frame-src" in str(page.errors)
+
+            wait_until(blocked, DEADLINE_S, lambda: str(page.errors))
+            assert page.run("location.hash") == "#/report"
+            assert page.run("document.title") == "Report – Waymesh console"
+            assert asked(other) == b""
+
+
+def test_the_report_is_for_the_page_alone_and_has_a_largest_size(mesh2_line: Mesh, tmp_path: Path) -> None:
+    folder = report_in(tmp_path / "report", "<p>")
+    with command(mesh2_line["A"].port, "--report", str(folder)) as (_, address):
+        url = urlsplit(address)
+        place, own = url.netloc, f"http://{url.netloc}"
+        assert ask(place, "POST", "/report", Origin=own)[0] == 403
+        _, token = ask(place, "POST", "/code", url.fragment.removeprefix("code="), Origin=own)
+        key = f"Bearer {token}"
+        assert ask(place, "POST", "/report", Authorization=f"{key}x", Origin=own)[0] == 403
+        assert ask(place, "POST", "/report", Authorization=key)[0] == 403
+        assert ask(place, "POST", "/report", Authorization=key, Origin="http://evil.example")[0] == 403
+        status, text = ask(place, "POST", "/report", Authorization=key, Origin=own)
+        assert status == 200
+        path = json.loads(text)["page"]
+        assert ask(place, "GET", path)[0] == 200
+        assert ask(place, "GET", path, Host="evil.example")[0] == 403
+        assert ask(place, "GET", f"{path[:-1]}")[0] == 404
+        assert ask(place, "GET", "/report/../summary.json")[0] == 404
+        with (folder / "report.html").open("r+b") as file:
+            file.truncate((32 << 20) + 1)
+        assert ask(place, "GET", path) == (404, "report.html has more than 32 MiB: open the file itself\n")
+        for wrong, told in (("[" * 100_000, "is no JSON"), ("[]", "is no object")):
+            (folder / "summary.json").write_text(wrong, encoding="utf-8")
+            assert told in ask(place, "POST", "/report", Authorization=key, Origin=own)[1]
+        (folder / "summary.json").unlink()
+        assert "No such file" in ask(place, "POST", "/report", Authorization=key, Origin=own)[1]
 
 
 def test_errors_of_the_command(tmp_path: Path) -> None:

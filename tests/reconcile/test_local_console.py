@@ -60,6 +60,44 @@ def test_the_console_is_at_the_printed_address_for_this_machine_only(tmp_path: P
             assert not any(row["console"] for row in client.query("listener", ["console"]))
 
 
+@pytest.mark.e2e
+def test_a_report_is_shown_beside_a_local_mesh(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / "summary.json").write_text('{"findings": []}', encoding="utf-8")
+    with mesh_up(tmp_path, MANIFEST, "mesh is ready: 2 routers") as up:
+        words = ("console", "--state-dir", str(up.state), "--report", str(folder))
+        wrong = start(*words, "other")
+        text, _ = wrong.communicate(timeout=DEADLINE_S)
+        assert wrong.returncode == 1
+        assert "choose one mesh: mesh" in text
+        serving = start(*words)
+        try:
+            assert serving.stdout is not None
+            line = serving.stdout.readline()
+            assert "Console of mesh, through mesh-0, until Ctrl-C" in line
+            url = urlsplit(line.strip().rpartition(" ")[2])
+            own = {"Origin": f"http://{url.netloc}"}
+            token = post(url.netloc, "/code", url.fragment.removeprefix("code="), **own)
+            said = json.loads(post(url.netloc, "/report", "", **own, Authorization=f"Bearer {token}"))
+            assert said["summary"] == {"findings": []}
+            upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+            offered = {"Sec-WebSocket-Key": "x" * 22 + "==", "Sec-WebSocket-Protocol": f"amqp, waymesh.{token}"}
+            assert status_of(line.strip().rpartition(" ")[2], "/", **upgrade, **offered, **own) == 101
+        finally:
+            serving.terminate()
+            serving.communicate(timeout=DEADLINE_S)
+
+
+def post(place: str, path: str, body: str, **fields: str) -> str:
+    """The content of the answer to a POST."""
+    connection = http.client.HTTPConnection(place, timeout=DEADLINE_S)
+    connection.request("POST", path, body=body, headers=fields)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
+
+
 @pytest.mark.engine_independent
 def test_its_port_stays_and_the_second_router_has_none(tmp_path: Path) -> None:
     stage = Stage(tmp_path, MANIFEST)

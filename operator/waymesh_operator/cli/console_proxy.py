@@ -20,10 +20,15 @@ from aiohttp import WSMsgType, web
 
 from waymesh_operator.errors import WaymeshError
 
+from .console_report import FRAME_POLICY, PAGE, Report, summary
+
 HOST: Final = "127.0.0.1"
 PREFIX: Final = "/console/"
+FRAMES: Final = "/report/"
+"""Below it is the page of the report, the only one that the console shows in a frame."""
 OFFERED: Final = "waymesh."
 """Begins the subprotocol with the token: a page can give a WebSocket no other header field."""
+OTHERS: Final = "the console is for whoever has started it\n"
 BUFFER_BYTES: Final = 65536
 MAX_CODE_BYTES: Final = 1024
 SHUTDOWN_S: Final = 0.1
@@ -32,10 +37,13 @@ TYPES: Final = {
     ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain",
     ".json": "application/json",
 }  # fmt: skip
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
 FIELDS: Final = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -58,11 +66,14 @@ def bundle() -> Path:
 class Proxy:
     """Serves the page, and joins its WebSockets to a router."""
 
-    def __init__(self, folder: Path, reach: Reach) -> None:
+    def __init__(self, folder: Path, reach: Reach, report: Report) -> None:
         self._files = {
             path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in TYPES and path.is_file()
         }
         self._reach = reach
+        self._report = report
+        self._framed = FRAMES + secrets.token_urlsafe(32)
+        """Path of the page of the report: a frame can give no header field, so who knows the path may read it."""
         self._code: str | None = secrets.token_urlsafe(32)
         self._token = secrets.token_urlsafe(32)
         self._place = ""
@@ -73,6 +84,8 @@ class Proxy:
         app.router.add_get("/", self._socket)
         app.router.add_post("/code", self._exchange)
         app.router.add_get(PREFIX + "{name:.*}", self._file)
+        app.router.add_post("/report", self._summary)
+        app.router.add_get(self._framed, self._frame)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         try:
@@ -98,8 +111,10 @@ class Proxy:
         name = request.match_info["name"] or "index.html"
         if name not in self._files:
             raise web.HTTPNotFound
+        frames = f"{POLICY}; frame-src http://{self._place}{FRAMES}"
+        fields = FIELDS | {"Content-Security-Policy": frames}
         return web.Response(
-            body=self._files[name], headers=FIELDS, content_type=TYPES[Path(name).suffix], charset="utf-8"
+            body=self._files[name], headers=fields, content_type=TYPES[Path(name).suffix], charset="utf-8"
         )
 
     async def _exchange(self, request: web.Request) -> web.Response:
@@ -111,6 +126,28 @@ class Proxy:
         self._code = None
         return web.Response(text=self._token, headers=FIELDS)
 
+    async def _summary(self, request: web.Request) -> web.Response:
+        """What the last report says in short, and where its page is; or why there is none."""
+        self._check(request)
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            raise web.HTTPForbidden(text=OTHERS)
+        try:
+            found = await asyncio.to_thread(summary, self._report)
+        except WaymeshError as error:
+            return web.json_response({"reason": str(error)}, headers=FIELDS)
+        return web.json_response({"page": self._framed, "summary": found}, headers=FIELDS)
+
+    async def _frame(self, request: web.Request) -> web.Response:
+        """The page of the report, which may do nothing."""
+        self._check(request, script=False)
+        try:
+            content = await asyncio.to_thread(self._report, PAGE)
+        except WaymeshError as error:
+            raise web.HTTPNotFound(text=f"{error}\n") from None
+        fields = FIELDS | {"Content-Security-Policy": FRAME_POLICY}
+        return web.Response(body=content, headers=fields, content_type="text/html", charset="utf-8")
+
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         """Join a WebSocket to a router."""
         if "Upgrade" not in request.headers:
@@ -120,7 +157,7 @@ class Proxy:
         offered = [part.strip() for part in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
         token = next((part.removeprefix(OFFERED) for part in offered if part.startswith(OFFERED)), "")
         if not secrets.compare_digest(token.encode(), self._token.encode()):
-            raise web.HTTPForbidden(text="the console is for whoever has started it\n")
+            raise web.HTTPForbidden(text=OTHERS)
         try:
             host, port = await asyncio.to_thread(self._reach)
             reader, writer = await asyncio.open_connection(host, port)

@@ -98,7 +98,7 @@ def run_report(context: str | None, namespace: str | None, out: Path | None, nam
 
     `namespace` None: that of the context. Raises WaymeshError.
     """
-    data = _fetch(context, namespace, REPORT_SELECTOR, f"{REPORT_PORT}/{name}")
+    data = fetch_report(context, namespace, name)
     if out is None:
         sys.stdout.buffer.write(data)
         return 0
@@ -110,7 +110,12 @@ def run_report(context: str | None, namespace: str | None, out: Path | None, nam
     return 0
 
 
-def _fetch(context: str | None, namespace: str | None, selector: str, place: str) -> bytes:
+def fetch_report(context: str | None, namespace: str | None, name: str, most: int | None = None) -> bytes:
+    """Return a file of the report, or its first `most` bytes. Raises WaymeshError, also if there is no report."""
+    return _fetch(context, namespace, REPORT_SELECTOR, f"{REPORT_PORT}/{name}", most)
+
+
+def _fetch(context: str | None, namespace: str | None, selector: str, place: str, most: int | None) -> bytes:
     """Return the response body at a place (`8080/index.html`: port and path) of a running pod with these labels."""
     port, _, path = place.partition("/")
     try:
@@ -123,7 +128,7 @@ def _fetch(context: str | None, namespace: str | None, selector: str, place: str
         with Forwarder(context) as forwarder:
             here = forwarder.port(where, pods[0], int(port))
             with urllib.request.urlopen(f"http://127.0.0.1:{here}/{path}", timeout=TIMEOUT_S) as answer:
-                return bytes(answer.read())
+                return bytes(answer.read(most))
     except (kubernetes.config.ConfigException, YAMLError) as error:
         raise no_cluster(error) from None
     except kubernetes.client.ApiException as error:

@@ -1,5 +1,6 @@
 // The page's connection to the mesh: opened, watched, and opened again when it is lost.
 import { Management, LoginNeeded, type Login } from "./management.ts";
+import { reportOf, type Report } from "../model/report.ts";
 import { text, type Row } from "../model/values.ts";
 
 export type State =
@@ -36,6 +37,8 @@ export class Session {
   routers: readonly string[] = [];
   gone: ReadonlySet<string> = new Set();
   changed: () => void = () => undefined;
+  /** The last report of the analytics job, or why there is none; null: not asked yet, or only the command can know. */
+  report: Report | string | null = null;
   #login: Login = {};
   #key = "";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -49,6 +52,7 @@ export class Session {
       return;
     }
     if (this.#key) sessionStorage.setItem(KEY, this.#key);
+    void this.readReport();
     await this.#connect();
   }
 
@@ -60,6 +64,23 @@ export class Session {
 
   get loggedIn(): boolean {
     return Boolean(this.#login.user || this.#login.token);
+  }
+
+  /** Whether there may be a report: only `kubectl waymesh console` reads it, a router does not. */
+  get hasReports(): boolean {
+    return Boolean(this.#key);
+  }
+
+  async readReport(): Promise<void> {
+    if (!this.#key) return;
+    try {
+      const answer = await fetch("/report", { method: "POST", headers: { Authorization: `Bearer ${this.#key}` } });
+      if (!answer.ok) throw new Error(await answer.text());
+      this.report = reportOf(await answer.json());
+    } catch (error) {
+      this.report = error instanceof Error ? error.message : String(error);
+    }
+    this.changed();
   }
 
   /** Shows only routers that are in the mesh now. */

@@ -9,6 +9,7 @@ import { duration, text, type Row } from "../model/values.ts";
 import type { PageProps } from "../parts/console.tsx";
 import { Freshness, TableOf, type Column } from "../parts/table.tsx";
 import { MOST, TooMany } from "./links.tsx";
+import { FlowOfReport } from "./report.tsx";
 
 const ADDRESSES: Query = {
   type: "org.apache.qpid.dispatch.router.address",
@@ -46,6 +47,7 @@ export function Flow({ place, go }: PageProps) {
         Where several routers are on both sides, their pairs are not known.{" "}
         <button onClick={restart}>Begin anew</button>
       </p>
+      <FlowOfReport />
       <TableOf rows={rows} columns={COLUMNS} place={place} go={go} name="flow" first={{ column: "count", descending: true }} />
     </>
   );

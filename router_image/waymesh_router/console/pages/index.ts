@@ -11,6 +11,7 @@ import { Links } from "./links.tsx";
 import { LogTail } from "./log.tsx";
 import { Overview } from "./overview.tsx";
 import { Policy } from "./policy.tsx";
+import { ReportPage } from "./report.tsx";
 import { Topology } from "./topology.tsx";
 
 export const PAGES: readonly PageEntry[] = [
@@ -26,4 +27,5 @@ export const PAGES: readonly PageEntry[] = [
   { name: "entities", title: "Entities", view: Entities },
   { name: "events", title: "Events", view: Events },
   { name: "log", title: "Log", view: LogTail },
+  { name: "report", title: "Report", view: ReportPage, whole: true },
 ];

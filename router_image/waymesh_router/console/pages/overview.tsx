@@ -9,6 +9,7 @@ import { perSecond, text, type Row } from "../model/values.ts";
 import type { PageProps } from "../parts/console.tsx";
 import { Chart } from "../parts/series.tsx";
 import { Freshness, rowsOfAll, TableOf, type Column } from "../parts/table.tsx";
+import { LastReport } from "./report.tsx";
 
 const COUNTERS = ["deliveriesIngress", "deliveriesEgress", "deliveriesTransit", "acceptedDeliveries", "rejectedDeliveries", "releasedDeliveries"];
 const ROUTERS: Query = {
@@ -69,6 +70,7 @@ export function Overview({ place, go }: PageProps) {
   return (
     <>
       <Faults faults={faults} known={routers.some((answer) => answer.now)} />
+      <LastReport />
       <section class="cards" aria-label="Rates">
         <Card title="Routers" value={String(fresh.length)} />
         <Card title="Connections" value={String(sum(fresh, "connectionCount") ?? "–")} />

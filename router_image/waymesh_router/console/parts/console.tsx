@@ -17,6 +17,8 @@ export interface PageEntry {
   readonly name: string;
   readonly title: string;
   readonly view: ComponentType<PageProps>;
+  /** Whether it has no rows to search, and none of a router. */
+  readonly whole?: boolean;
 }
 
 export function Console({ session }: { session: Session }) {
@@ -109,10 +111,18 @@ function Banner({ session }: { session: Session }) {
 }
 
 function Tools({ session, page, place, go }: PageProps & { session: Session; page: PageEntry }) {
-  const scope = place.given["router"] ?? "";
   return (
     <div class="tools">
       <h1>{page.title}</h1>
+      {page.whole ? null : <Scope session={session} place={place} go={go} />}
+    </div>
+  );
+}
+
+function Scope({ session, place, go }: PageProps & { session: Session }) {
+  const scope = place.given["router"] ?? "";
+  return (
+    <>
       <label>Router{" "}
         <select value={scope} onChange={(event) => go({ router: event.currentTarget.value })}>
           <option value="">all</option>
@@ -123,6 +133,6 @@ function Tools({ session, page, place, go }: PageProps & { session: Session; pag
         <input type="search" value={place.given["search"] ?? ""} placeholder="press /"
           onInput={(event) => go({ search: event.currentTarget.value })} />
       </label>
-    </div>
+    </>
   );
 }
