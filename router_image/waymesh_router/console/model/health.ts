@@ -23,7 +23,9 @@ export function routerFaults(router: string, row: Row): Fault[] {
   const stuck = number(row, "deliveriesStuck");
   if (stuck) {
     const action = "Find the consumers that do not settle: links with stuck deliveries.";
-    add("bad", `${counted(stuck, "delivery has", "deliveries have")} been unsettled for a long time`, action, "links", { show: "stuck" });
+    const what = `${counted(stuck, "delivery has", "deliveries have")} been unsettled for a long time`;
+    // The consumers may be connected to other routers.
+    add("bad", what, action, "links", { router: "", show: "stuck" });
   }
   const blocked = number(row, "linksBlocked");
   if (blocked) {

@@ -97,6 +97,7 @@ export function Addresses({ place, go }: PageProps) {
   const links = useLive(LINKS, scope);
   return (
     <>
+      <p><a href={fragmentOf("entities", { type: "router.config.address", create: "yes" })}>Configure an address…</a></p>
       <Freshness answers={addresses} />
       <TooMany full={addresses.some((answer) => answer.now?.rows.length === MOST)} />
       <TableOf rows={merged(addresses, links)} columns={COLUMNS} place={place} go={go} name="addresses"

@@ -18,7 +18,7 @@ const ATTRIBUTES = [
 ];
 export const SHOWN: Readonly<Record<string, { title: string; where: string }>> = {
   "": { title: "all of clients and brokers", where: "linkType = 'endpoint'" },
-  stuck: { title: "with stuck deliveries", where: "deliveriesStuck > 0" },
+  stuck: { title: "with stuck deliveries", where: "linkType = 'endpoint' AND deliveriesStuck > 0" },
   blocked: { title: "without credit", where: "linkType = 'endpoint' AND zeroCreditSeconds > 0" },
   waiting: { title: "with waiting messages", where: "linkType = 'endpoint' AND (undeliveredCount > 0 OR unsettledCount > 0)" },
   routers: { title: "between routers", where: "linkType <> 'endpoint'" },
@@ -28,6 +28,8 @@ export const SHOWN: Readonly<Record<string, { title: string; where: string }>> =
 export function stateOf(row: Row): string {
   const incoming = text(row, "linkDir") === "in";
   const stuck = number(row, "deliveriesStuck");
+  const client = text(row, "linkType") === "endpoint";
+  if (stuck && !client) return `${stuck} stuck: a consumer behind ${incoming ? "this" : "the other"} router does not settle`;
   if (stuck) return `${stuck} stuck: ${incoming ? "no consumer has settled them" : "the consumer does not settle"}`;
   const seconds = number(row, "zeroCreditSeconds");
   if (seconds && incoming) return `no credit for ${seconds} s: no consumer, or none that takes more`;
@@ -55,6 +57,13 @@ const COLUMNS: readonly Column[] = [
   { name: "router", title: "Router" },
 ];
 
+/** The greater, the nearer to the cause: a consumer that does not settle makes producers and routers wait. */
+export function rankOf(row: Row): number {
+  if (!stateOf(row)) return 0;
+  if (text(row, "linkType") !== "endpoint") return 1;
+  return text(row, "linkDir") === "out" && number(row, "deliveriesStuck") ? 3 : 2;
+}
+
 function ConnectionLink({ row }: { row: Row }) {
   const id = text(row, "connectionId");
   const router = text(row, "router");
@@ -63,7 +72,7 @@ function ConnectionLink({ row }: { row: Row }) {
 
 function described(row: Row): Row {
   const role = text(row, "linkType") === "endpoint" ? (text(row, "linkDir") === "in" ? "producer" : "consumer") : text(row, "linkType");
-  return { ...row, address: addressOf(text(row, "owningAddr")), role, state: stateOf(row), wrong: Number(stateOf(row) !== "") };
+  return { ...row, address: addressOf(text(row, "owningAddr")), role, state: stateOf(row), wrong: rankOf(row) };
 }
 
 export function Links({ place, go }: PageProps) {

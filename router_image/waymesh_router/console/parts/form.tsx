@@ -1,9 +1,11 @@
 // A form for the attributes of an entity, made from the schema.
-import { useState } from "preact/hooks";
+import { useContext, useState } from "preact/hooks";
+import { Mesh } from "../amqp/live.ts";
+import { agentOf } from "../amqp/session.ts";
 import type { Management } from "../amqp/management.ts";
 import { changesOf, fieldsOf, textOf, type Attribute, type EntityType } from "../model/schema.ts";
 import type { Row, Value } from "../model/values.ts";
-import { Action } from "./confirm.tsx";
+import { Action, outcome } from "./confirm.tsx";
 
 export function EntityForm({ type, row, routers, send }: {
   type: EntityType;
@@ -13,6 +15,7 @@ export function EntityForm({ type, row, routers, send }: {
   routers: readonly string[];
   send: (management: Management, router: string, attributes: Record<string, Value>) => Promise<unknown>;
 }) {
+  const session = useContext(Mesh);
   const fields = fieldsOf(type, row === null);
   const before = row ?? {};
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
@@ -33,6 +36,17 @@ export function EntityForm({ type, row, routers, send }: {
     await send(management, router, attributes);
     setTexts({});
   };
+  /** On each router, whatever others answer. */
+  const everywhere = async (management: Management): Promise<void> => {
+    const attributes = changed();
+    const { state } = session;
+    if (attributes === null || state.kind !== "open") throw new Error(attributes ? "No connection." : "The form has an error.");
+    const answers = await Promise.all(routers.map((router) => send(management, agentOf(state, router), attributes)
+      .then(() => "", (error: unknown) => `${router}: ${outcome(error)}`)));
+    const failed = answers.filter(Boolean);
+    if (failed.length) throw new Error(`${routers.length - failed.length} of ${routers.length} routers did it. ${failed.join("; ")}`);
+    setTexts({});
+  };
   const names = Object.keys(texts).filter((name) => texts[name] !== textOf(before[name]));
   return (
     <form class="form" aria-label={`${verb} ${type.name}`} onSubmit={(event) => event.preventDefault()}>
@@ -42,6 +56,10 @@ export function EntityForm({ type, row, routers, send }: {
       ))}
       {wrong ? <p class="bad" role="alert">{wrong}</p> : null}
       <p class="actions">
+        {routers.length > 1
+          ? <Action label={`${verb} on all`} router="" run={everywhere}
+            what={`${verb} this ${type.name} on ${routers.length} routers${names.length ? ` (${names.join(", ")})` : ""}?`} />
+          : null}
         {routers.map((router) => (
           <Action label={routers.length > 1 ? `${verb} on ${router}` : verb} router={router} run={run}
             what={`${verb} this ${type.name} on router ${router}${names.length ? ` (${names.join(", ")})` : ""}?`} />

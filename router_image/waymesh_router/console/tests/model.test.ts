@@ -61,7 +61,7 @@ test("a healthy router has no faults; each fault leads to the rows that make it"
   const faults = routerFaults("A", ill);
   assert.deepEqual(faults.map((fault) => fault.severity), ["bad", "bad", "bad", "warning", "warning"]);
   assert.match(faults[0]?.what ?? "", /1,200/);
-  assert.equal(faults[0]?.href, "#/links?router=A&show=stuck");
+  assert.equal(faults[0]?.href, "#/links?show=stuck");
   assert.equal(routerFaults("A", { memoryState: "high" })[0]?.severity, "warning");
 });
 
