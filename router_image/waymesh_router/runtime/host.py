@@ -345,6 +345,7 @@ class SocketHost:
         """Close a transport for which no connection was created."""
         if isinstance(endpoint, Listener):
             endpoint.opening.remove(sock.fileno())
+        self.loop.unregister(sock.fileno())
         sock.close()
         if isinstance(endpoint, Connector):
             endpoint.lost()

@@ -6,7 +6,8 @@ Not asyncio: with its transports, a round trip takes 2.4 times as long as with a
 2. Call `on_event` once for each ready descriptor.
 3. Call `turn(now)`, which runs the router's own timers, then writes once to each connection with pending output.
 4. For a tenth of a millisecond, handle descriptors with low priority: those of clients that have not opened yet, or
-   have closed. So even many of them at once do not delay the others (docs/decisions/0044).
+   have closed. So even many of them at once do not delay the others (docs/decisions/0044). If no other is ready, this
+   comes before the turn.
 
 An error in a timer, a handler, a call from a thread or the turn itself is reported to `on_error`; the loop continues
 without the timer, handler or call that raised it.
@@ -32,6 +33,7 @@ from typing import Protocol
 EPOLLIN = select.EPOLLIN
 EPOLLOUT = select.EPOLLOUT
 EPOLLRDHUP = select.EPOLLRDHUP
+EPOLLET = select.EPOLLET
 CLOSED = EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 """Events that report that the peer has closed, at least for sending."""
 FAILED_TURN_S = 0.25
@@ -86,6 +88,7 @@ class Loop:
         self._low_masks: dict[int, int] = {}  # of descriptors with low priority
         self._timers: list[Timer] = []
         self._calls: deque[Callable[[], None]] = deque()
+        self._kept: deque[tuple[int, EventHandler]] = deque()  # see `again`
         self._wakeup, self.wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopped = False
         self.on_wake: Callable[[float], None] = _ignore_time
@@ -103,7 +106,11 @@ class Loop:
     def register(
         self, fd: int, handler: EventHandler, mask: int = EPOLLIN, *, low_priority: bool = False
     ) -> None:
-        """Serve `fd` with `handler`. Low priority: after all others, and for a short time in each turn."""
+        """Serve `fd` with `handler`, also if another one serves it, whose priority it keeps. Low priority: after all
+        others, and for a short time in each turn."""
+        if fd in self._handlers:
+            self.replace(fd, handler, mask)
+            return
         self._handlers[fd] = handler
         if low_priority:
             self._low_masks[fd] = mask
@@ -120,8 +127,9 @@ class Loop:
     def modify(self, fd: int, mask: int) -> None:
         """Change the events for which a registered `fd` waits."""
         if fd in self._low_masks:
-            self._low_masks[fd] = mask
-            self._low.modify(fd, mask)
+            if self._low_masks[fd] != mask or mask & EPOLLET:  # edges before it are reported to another handler
+                self._low_masks[fd] = mask
+                self._low.modify(fd, mask)
         else:
             self._masks[fd] = mask
             self._epoll.modify(fd, _with_close(mask))
@@ -133,6 +141,11 @@ class Loop:
             self._low.unregister(fd)
             self._masks[fd] = mask
             self._epoll.register(fd, _with_close(mask))
+
+    def again(self, fd: int) -> None:
+        """Report a registered `fd` as readable once more, with low priority: its handler keeps input that epoll does
+        not report."""
+        self._kept.append((fd, self._handlers[fd]))
 
     def _lower_priority(self, fd: int) -> None:
         self._epoll.unregister(fd)
@@ -185,10 +198,10 @@ class Loop:
         poll, low_fd = self._epoll.poll, self._low_fd
         handlers = self._handlers
         deadline = self._turn(turn)
-        low = False  # whether descriptors with low priority are ready, or were served since the last turn
+        low = False  # whether descriptors with low priority were served since the last turn
         while not self._stopped:
-            events = poll(0 if low else self._timeout(deadline), MAX_EVENTS)
-            low = False
+            events = poll(0 if low or self._kept else self._timeout(deadline), MAX_EVENTS)
+            low, others = bool(self._kept), False  # are there any to serve?
             now = self.now()
             self.on_wake(now)
             if self._timers:
@@ -201,11 +214,15 @@ class Loop:
                     self._lower_priority(fd)
                     low = True
                 else:
+                    others = True
                     try:
                         handler.on_event(mask)
                     except Exception as error:  # noqa: BLE001 - the edge of handlers
                         self._abandon(fd, handler, error)
             handler = None  # else the loop keeps the connection that had the last event, even one that has ended
+            if low and not others:  # nobody waits for an answer: one turn is enough
+                self._serve_low()
+                low = False
             deadline = self._turn(turn)
             if low:
                 self._serve_low()
@@ -214,16 +231,20 @@ class Loop:
         """Handle events of descriptors with low priority, one after the other, until LOW_PRIORITY_S is over."""
         end = time.monotonic() + LOW_PRIORITY_S
         while not self._stopped:
-            for fd, mask in self._low.poll(0, 1):
-                handler = self._handlers.get(fd)
-                if handler is not None:
-                    try:
-                        handler.on_event(mask)
-                    except Exception as error:  # noqa: BLE001 - the edge of handlers
-                        self._abandon(fd, handler, error)
-                break
-            else:
+            events = self._low.poll(0, 1)
+            if self._kept:
+                fd, handler = self._kept.popleft()
+                if self._handlers.get(fd) is handler:  # not passed on, or closed
+                    events.append((fd, EPOLLIN))
+            elif not events:
                 return
+            for fd, mask in events:
+                found = self._handlers.get(fd)
+                if found is not None:
+                    try:
+                        found.on_event(mask)
+                    except Exception as error:  # noqa: BLE001 - the edge of handlers
+                        self._abandon(fd, found, error)
             if time.monotonic() >= end:
                 return
 

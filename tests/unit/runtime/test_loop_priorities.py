@@ -201,3 +201,39 @@ def test_the_loop_keeps_no_handler_that_has_ended(loop: Loop) -> None:
 
     loop.run(turn)
     assert turns == [True, False], "before and after its event"
+
+
+def test_input_that_a_handler_has_kept_is_reported_without_epoll(loop: Loop) -> None:
+    kept = 3
+    reader: Reader
+
+    def read(data: bytes) -> None:
+        assert data == b"x"
+
+    class Keeper:
+        def on_event(self, mask: int) -> None:
+            nonlocal kept
+            kept -= 1
+            if kept:
+                loop.again(reader.here.fileno())
+            else:
+                loop.stop()
+
+        def abandon(self) -> None:
+            """Not called."""
+
+    reader = Reader(loop, read, low_priority=True)
+    loop.register(reader.here.fileno(), Keeper(), EPOLLIN)  # takes over the descriptor
+    loop.again(reader.here.fileno())
+    run(loop)
+    assert kept == 0
+
+
+def test_kept_input_of_a_handler_that_was_replaced_is_not_reported(loop: Loop) -> None:
+    reported: list[bytes] = []
+    first = Reader(loop, reported.append, low_priority=True)
+    loop.again(first.here.fileno())
+    loop.replace(first.here.fileno(), Reader(loop, reported.append))
+    loop.call_later(0.01, loop.stop)
+    run(loop)
+    assert not reported

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange, Request
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop, Timer
-from waymesh_router.runtime.tls.sockets import Transport
+from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.linger import Lingering
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class HttpConnection:
         self.failed_login, self.user = False, ""
         self._timer: Timer | None = loop.call_later(limit_s, self._expire) if limit_s < math.inf else None
         loop.register(sock.fileno(), self, EPOLLIN, low_priority=True)
+        self._read_kept()  # the client may have sent the request with the end of its handshake
 
     def take_content(self) -> None:
         """Requests for the REST API may have content."""
@@ -79,9 +80,14 @@ class HttpConnection:
             if self._answer is not None:
                 self._write(self._answer)
         except _NOT_READY:
-            return
+            self._read_kept()
         except OSError as error:
             self.close(error.strerror or str(error))
+
+    def _read_kept(self) -> None:
+        """Read again soon if input is left that epoll does not report."""
+        if isinstance(self._sock, TlsSocket) and self._sock.more:
+            self._loop.again(self._sock.fileno())
 
     def close(self, reason: str = "") -> None:
         """Close the socket at once. `reason` becomes the value of `refused`, unless there is an answer."""

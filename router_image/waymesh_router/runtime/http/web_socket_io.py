@@ -8,14 +8,14 @@ import ssl
 from typing import TYPE_CHECKING, Protocol
 
 from waymesh_router.runtime.http.web_socket import WebSocketStream
-from waymesh_router.runtime.tls.sockets import Transport
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner, ReceiveBuffer
+from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner, ReceiveBuffer, read_once
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
 
 READ_BYTES = 16384
-"""At most one TLS record, so that OpenSSL keeps no decrypted bytes. Also limits the frames of a peer in one read."""
+"""Limits the frames of a peer in one read."""
 MESSAGE_BYTES = 16380
 """Maximum number of AMQP bytes in a message: with its header, it fills one TLS record."""
 READS_PER_TURN = 8
@@ -41,25 +41,27 @@ class WebSocketIO(ConnectionIO):
         self.stream = stream
         self._out = b""
         self._payload = 0
+        if isinstance(sock, TlsSocket) and sock.more:  # the client did not wait for the answer
+            self.more = True
+            self.queue()
 
     def receive(self, start: int) -> int:
         """Read AMQP bytes into the buffer from offset `start`, like `ConnectionIO.receive`. Raises OSError."""
-        view = self.buffer.view[start : start + READ_BYTES]
         for _ in range(READS_PER_TURN):
             if self.stream.over():
                 if self.stream.refused:
                     raise ConnectionAbortedError(self.stream.ended)
                 return 0  # "closed by the peer"
-            count = self._read(view)
+            count = self._read(start)
             if count <= 0:
                 return count
-            data = self.stream.receive(bytes(view[:count]))
+            data = self.stream.receive(bytes(self.buffer.view[start : start + count]))
             self._write_answers()
             if self.stream.over():  # then epoll reports the end of the input, and the next read returns it
                 with contextlib.suppress(OSError):
                     self.sock.shutdown(socket.SHUT_RD)
             if data:
-                view[: len(data)] = data
+                self.buffer.view[start : start + len(data)] = data
                 return len(data)
         return NOTHING_NOW
 
@@ -89,13 +91,14 @@ class WebSocketIO(ConnectionIO):
             with contextlib.suppress(OSError):
                 self._write_out()
 
-    def _read(self, view: memoryview) -> int:
-        try:
-            return self.sock.recv_into(view)
-        except _NOT_READY:
-            return NOTHING_NOW
-        except ssl.SSLEOFError:
-            return 0
+    def _read(self, start: int) -> int:
+        count: int
+        if isinstance(self.sock, TlsSocket):
+            count = self.sock.receive(self.buffer, start, READ_BYTES)
+            self.more = self.sock.more
+        else:
+            count = read_once(self.fd, self.buffer, start, READ_BYTES)
+        return count
 
     def _write_out(self) -> bool:
         """Write the rest of a frame; False if the socket is full."""

@@ -60,7 +60,7 @@ class TlsProfile:
         self.name = str(attrs["name"])
         self._report = report
         self._contexts: dict[_Use, ssl.SSLContext] = {}
-        self._authorities: list[str] = []
+        self._paths = [str(attrs[name]) for name in FILE_ATTRIBUTES if attrs.get(name)]  # and of `authorities`
         self._stamps = self._read_stamps()
         self._build(_Use(bool(attrs.get("certFile")), ssl.CERT_NONE, False, None))
         self._names = self._read_names()
@@ -81,9 +81,9 @@ class TlsProfile:
             raise HostError(f"sslProfile {self.name}: certFile: is needed to accept TLS connections")
         if verify != ssl.CERT_NONE and not (authorities or self.attrs.get("caCertFile")):
             raise HostError(f"sslProfile {self.name}: caCertFile: is needed to verify client certificates")
-        if authorities and authorities not in self._authorities:
-            self._authorities.append(authorities)
-            self._stamps.append(_stamp(authorities))
+        if authorities and authorities not in self._paths:
+            self._paths.append(authorities)
+            self._stamps.append(file_stamp(authorities))
         return self._context(_Use(True, verify, False, authorities))
 
     def client_context(self, verify_hostname: bool) -> ssl.SSLContext:
@@ -105,7 +105,7 @@ class TlsProfile:
     def replace_with(self, other: TlsProfile) -> None:
         """Adopt the attributes and contexts of a profile that was created to replace this one."""
         self.attrs, self._contexts = other.attrs, other._contexts
-        self._authorities, self._stamps = other._authorities, other._stamps
+        self._paths, self._stamps = other._paths, other._stamps
         self._names, self._peers, self.validity = other._names, other._peers, other.validity
         self.revoked = other.revoked
         self.loads += 1
@@ -172,9 +172,7 @@ class TlsProfile:
         return self._contexts[use]
 
     def _read_stamps(self) -> list[_Stamp]:
-        return [_stamp(self.attrs.get(attribute)) for attribute in FILE_ATTRIBUTES] + [
-            _stamp(path) for path in self._authorities
-        ]
+        return [file_stamp(path) for path in self._paths]
 
     def _build(self, use: _Use) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if use.server else ssl.PROTOCOL_TLS_CLIENT)
@@ -309,10 +307,6 @@ def file_stamp(path: str | os.PathLike[str]) -> _Stamp:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ino
-
-
-def _stamp(path: str | None) -> _Stamp:
-    return file_stamp(path) if path else None
 
 
 def _first_line(entity: str, path: str) -> str:

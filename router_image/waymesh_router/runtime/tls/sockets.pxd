@@ -5,6 +5,9 @@ from waymesh_router.runtime.transport.connection_io cimport ReceiveBuffer
 
 cdef class TlsSocket:
     cdef object _socket
+    cdef int _fd
+    cdef bint _begun
+    cdef bint _shaken
     cdef object _in
     cdef object _out
     cdef readonly object tls
@@ -24,7 +27,11 @@ cdef class TlsSocket:
     cdef Py_ssize_t _next(
         self, const unsigned char[::1] octets, Py_ssize_t at, Py_ssize_t end, int most, Py_ssize_t room
     ) except -1
-    cpdef Py_ssize_t decrypt(self, ReceiveBuffer buffer, Py_ssize_t start, Py_ssize_t at, Py_ssize_t end) except? -2
+    cpdef do_handshake(self)
+    cdef int _feed(self, int most) except -1
+    cdef _keep_rest(self)
+    cpdef Py_ssize_t receive(self, ReceiveBuffer buffer, Py_ssize_t start, Py_ssize_t most) except? -2
+    cdef Py_ssize_t decrypt(self, ReceiveBuffer buffer, Py_ssize_t start, Py_ssize_t at, Py_ssize_t end) except? -2
     cdef int _read_data(self, object view, Py_ssize_t at, int records) except -1
     cpdef Py_ssize_t encrypt(self, Connection conn, Py_ssize_t size, int together) except? -2
     cdef bint _write(self, object parts) except -1

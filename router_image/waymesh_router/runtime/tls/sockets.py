@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.waymesh_router.runtime.transport.connection_io import ReceiveBuffer, read_once
+else:
+    from waymesh_router.runtime.transport.connection_io import ReceiveBuffer, read_once
+
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
-    from waymesh_router.runtime.transport.connection_io import ReceiveBuffer
 
 HEADER = cython.declare(cython.int, 5)
 """Bytes of a record's header: type, version, and length of the rest."""
@@ -24,7 +28,7 @@ MAX_LENGTH = cython.declare(cython.int, 18432)
 """Maximum length of a record after its header, in TLS 1.2; OpenSSL refuses longer ones."""
 DATA_BYTES = cython.declare(cython.int, 16384)
 """Maximum number of bytes of data in a record."""
-MAX_RECORD = 18437
+MAX_RECORD = cython.declare(cython.Py_ssize_t, 18437)
 """Maximum size of a record. Received bytes stand so far behind the data of earlier ones, see `TlsSocket.decrypt`."""
 FED_BYTES = cython.declare(cython.Py_ssize_t, 16896)
 """OpenSSL gets records together up to this size, or a larger one alone: its buffer never shrinks, so that an idle
@@ -38,7 +42,6 @@ MAX_WITHOUT_DATA = 1024
 MAX_UNSENT = 65536
 """Maximum number of unsent bytes that OpenSSL produced, for a peer that sends but does not read."""
 NOTHING_NOW = cython.declare(cython.int, -1)
-ALL = cython.declare(cython.int, 1 << 30)
 
 
 class TlsSocket:
@@ -48,13 +51,13 @@ class TlsSocket:
     a client that keeps sending key updates would block the router. Here OpenSSL reads from memory, and gets as many
     records as may be handled.
 
-    `recv_into` and `recv` read one record and the next header from the socket, so epoll reports the rest. `decrypt`
-    is for an AMQP connection, which reads much at once: `more` tells it that records are left for the next turn.
+    Each read takes much from the socket. `more`: input is left for the next turn, which epoll does not report.
     """
 
     def __init__(self, context: ssl.SSLContext, sock: socket.socket, *, server: bool, host: str | None = None) -> None:
         """`host`: the server name that a client requests and verifies. Raises OSError."""
         self._socket = sock
+        self._fd = sock.fileno()
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self._in, self._out, server_side=server, server_hostname=host)
         self._inner: Any = self.tls._sslobj  # type: ignore[attr-defined]  # without a frame of Python for each record
@@ -63,6 +66,8 @@ class TlsSocket:
         self._left = 0  # bytes of the current record that have not arrived
         self._complete = 0  # complete records of the last `_next`
         self._without_data = 0  # complete records since the last data
+        self._begun = server  # a client speaks first
+        self._shaken = False
         self._unsent = b""
         self._offered = 0  # bytes of the caller in `_unsent`; the caller presents them again
         self.more = False
@@ -88,31 +93,14 @@ class TlsSocket:
     def setsockopt(self, level: int, option: int, value: int) -> None:
         self._socket.setsockopt(level, option, value)
 
-    def recv_into(self, view: memoryview) -> int:
-        """Read the data of a record; 0 at the end. Raises OSError, and SSLWantReadError, also after RECORDS_PER_READ
-        records without data, so that others are served."""
-        for _ in range(RECORDS_PER_READ):
-            try:
-                count = self._inner.read(len(view), view)
-            except ssl.SSLWantReadError:
-                self._answer()
-                self._receive()
-                if self._without_data > MAX_WITHOUT_DATA:
-                    raise OSError(errno.EPROTO, "too many TLS records without data") from None
-            except ssl.SSLEOFError:
-                return 0
-            except ssl.SSLError:
-                self._answer()
-                raise
-            else:
-                self._without_data = 0
-                return int(count)
-        raise ssl.SSLWantReadError
-
     def recv(self, size: int) -> bytes:
-        """Like `recv_into`."""
-        data = bytearray(size)
-        return bytes(data[: self.recv_into(memoryview(data))])
+        """Data from at most `size` bytes of the socket, b"" at the end. Raises OSError, and SSLWantReadError, also if
+        the records so far had no data; `more` tells whether to call it again in the next turn."""
+        buffer = ReceiveBuffer(2 * MAX_RECORD + size + len(self.held))
+        count = self.receive(buffer, 0, size)
+        if count == NOTHING_NOW:
+            raise ssl.SSLWantReadError
+        return bytes(buffer.view[:count])
 
     def send(self, data: Any) -> int:
         """Write a record. Raises SSLWantWriteError if the socket is full: the same bytes must be presented again then,
@@ -127,19 +115,56 @@ class TlsSocket:
     # ---- TLS
     def do_handshake(self) -> None:
         """Continue the handshake. Raises SSLWantReadError, SSLWantWriteError and OSError."""
-        for _ in range(RECORDS_PER_READ):
+        left: cython.int = RECORDS_PER_READ
+        self.more = False
+        if self._unsent:
+            self._flush()
+        while not self._shaken:
+            if self._begun:
+                left -= self._feed(left)
+            self._begun = True
             try:
-                self.tls.do_handshake()
+                self._inner.do_handshake()
+                self._shaken = True
+                self._keep_rest()
             except ssl.SSLWantReadError:
                 self._flush()
-                self._receive()
+                if not self.held:
+                    raise
+                if left <= 0:
+                    self.more = True
+                    raise
             except ssl.SSLError:
                 self._answer()
                 raise
-            else:
-                self._flush()
-                return
-        raise ssl.SSLWantReadError
+        self._flush()
+
+    def _feed(self, most: cython.int) -> cython.int:
+        """Pass up to `most` received records of a handshake to OpenSSL; returns how many of them are complete. Raises
+        SSLWantReadError and OSError."""
+        data: bytes = self.held
+        end: cython.Py_ssize_t
+        if data:
+            self.held = b""
+        else:
+            try:
+                data = self._socket.recv(FED_BYTES)
+            except BlockingIOError:
+                raise ssl.SSLWantReadError from None
+            if not data:
+                self._in.write_eof()
+                return 0
+        end = self._next(data, 0, len(data), most, FED_BYTES)
+        self._in.write(data if end == len(data) else data[:end])
+        self.held = data[end:]
+        return self._complete
+
+    def _keep_rest(self) -> None:
+        """After the handshake: keep the records behind it, which OpenSSL has not begun to read, for the connection."""
+        if self._in.pending:
+            self.held = self._in.read() + self.held
+            self._seen = self._left = 0
+        self.more = bool(self.held)
 
     def end(self) -> socket.socket:
         """Send close_notify, if the socket accepts it at once; returns the plain socket."""
@@ -148,19 +173,6 @@ class TlsSocket:
         with contextlib.suppress(OSError):  # the peer may have disconnected
             self._flush()
         return self._socket
-
-    def _receive(self) -> None:
-        """Pass the rest of a record and the header of the next one to OpenSSL. Raises SSLWantReadError, OSError."""
-        try:
-            data = self._socket.recv(self._left + HEADER - self._seen)
-        except BlockingIOError:
-            raise ssl.SSLWantReadError from None
-        if not data:
-            self._in.write_eof()
-            return
-        self._in.write(data)
-        self._next(data, 0, len(data), ALL, ALL)
-        self._without_data += self._complete
 
     def _next(
         self,
@@ -199,7 +211,23 @@ class TlsSocket:
                 self._complete += 1
         return at
 
-    # ---- the interface of an AMQP connection
+    # ---- the interface of connections
+    def receive(self, buffer: ReceiveBuffer, start: cython.Py_ssize_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Read once, at most `most` bytes, and decrypt them into the buffer from `start` on. Returns the size of the
+        data, 0 at the end, or NOTHING_NOW. Raises OSError. Records that are left over from before come first.
+        """
+        held: bytes = self.held
+        at: cython.Py_ssize_t = start + MAX_RECORD
+        count: cython.Py_ssize_t = len(held)
+        if count:  # they fit: the data since then is shorter than its records
+            buffer.view[at : at + count] = held
+            self.held = b""
+        elif not self.more:
+            count = read_once(self._fd, buffer, at, most)
+            if count <= 0:
+                return count
+        return self.decrypt(buffer, start, at, at + count)
+
     def decrypt(
         self, buffer: ReceiveBuffer, start: cython.Py_ssize_t, at: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:

@@ -51,7 +51,8 @@ class Handshake:
         try:
             self._sock.do_handshake()
         except ssl.SSLWantReadError:
-            pass
+            if self._sock.more:
+                self._loop.again(self._sock.fileno())
         except ssl.SSLWantWriteError:
             wanted |= EPOLLOUT
         except ssl.SSLCertVerificationError as error:

@@ -5,7 +5,6 @@ from waymesh_amqp.connection cimport Connection
 cdef class ReceiveBuffer:
     cdef public list ready
     cdef readonly object view
-    cdef object whole
     cdef unsigned char[::1] octets
     cdef readonly Py_ssize_t limit
     cpdef resize(self, Py_ssize_t size)
@@ -22,7 +21,7 @@ cdef class ConnectionIO:
     cdef int mask
     cdef Py_ssize_t used
     cdef readonly bint paused
-    cdef bint more
+    cdef public bint more
     cdef bint queued
     cdef public bint open
     cdef bint blocked
@@ -40,7 +39,7 @@ cdef class ConnectionIO:
     cdef drop_output(self)
     cdef feed(self, Py_ssize_t count)
     cdef pause(self, Py_ssize_t used)
-    cdef queue(self)
+    cpdef queue(self)
     cpdef continue_input(self)
     cdef handle_tail(self)
     cpdef flush(self)
@@ -49,5 +48,6 @@ cdef class ConnectionIO:
     cdef wait_for(self, int mask)
     cpdef Py_ssize_t receive(self, Py_ssize_t start) except? -2
     cpdef Py_ssize_t send(self, Py_ssize_t size) except? -2
-    cdef Py_ssize_t failure(self, Py_ssize_t to_wait) except? -2
 
+cpdef Py_ssize_t read_once(int fd, ReceiveBuffer buffer, Py_ssize_t start, Py_ssize_t most) except? -2
+cdef Py_ssize_t failure(Py_ssize_t to_wait) except? -2

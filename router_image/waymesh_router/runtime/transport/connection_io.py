@@ -82,7 +82,6 @@ class ReceiveBuffer:
         self.view = memoryview(bytearray(size))
         self.octets = self.view
         self.limit = size - SLACK
-        self.whole = self.view[: self.limit]
 
 
 class ConnectionIO:
@@ -122,10 +121,8 @@ class ConnectionIO:
         self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, LITTLE_BYTES)
 
     def limit_unsent(self) -> None:
-        """Read nothing more while over MAX_UNSENT bytes of output wait, for a peer that sends but does not read.
-
-        Not for a peer that may do the same: both would wait for each other.
-        """
+        """Read nothing more while over MAX_UNSENT bytes of output wait, for a peer that sends but does not read. Not
+        for a peer that may do the same: both would wait for each other."""
         self.most_unsent = MAX_UNSENT
 
     def on_event(self, mask: cython.int) -> None:
@@ -342,19 +339,8 @@ class ConnectionIO:
     # ---- the transport; TLS overrides these
 
     def receive(self, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read once into the buffer from offset `start`. Returns the number of bytes, 0 at the end of the stream, or
-        NOTHING_NOW. Raises OSError.
-        """
-        buffer: ReceiveBuffer = self.buffer
-        if cython.compiled:
-            count: cython.Py_ssize_t = read_descriptor(
-                self.fd, cython.address(buffer.octets[start]), buffer.limit - start
-            )
-            return count if count >= 0 else self.failure(NOTHING_NOW)
-        try:
-            return os.readv(self.fd, [buffer.view[start : buffer.limit] if start else buffer.whole])
-        except BlockingIOError:
-            return NOTHING_NOW
+        """Read once into the buffer from offset `start`, as `read_once`."""
+        return read_once(self.fd, self.buffer, start, WHOLE)
 
     def send(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Write some of the `size` pending bytes. Returns how many were written, 0 if the socket is full. Raises
@@ -362,17 +348,33 @@ class ConnectionIO:
         if cython.compiled:
             conn: Connection = self.conn
             count: cython.Py_ssize_t = write_descriptor(self.fd, cython.address(conn.out[conn.off]), size)
-            return count if count >= 0 else self.failure(0)
+            return count if count >= 0 else failure(0)
         try:
             return self.sock.send(self.conn.pending()[:size])
         except BlockingIOError:
             return 0
 
-    def failure(self, to_wait: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """`to_wait` if the failed system call can be repeated later. Raises OSError."""
-        if errno in (EAGAIN, EINTR):
-            return to_wait
-        raise OSError(errno, os.strerror(errno))
+
+def read_once(
+    fd: cython.int, buffer: ReceiveBuffer, start: cython.Py_ssize_t, most: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Read once from a descriptor, at most `most` bytes, into the buffer from offset `start`. Returns the number of
+    bytes, 0 at the end of the stream, or NOTHING_NOW. Raises OSError."""
+    room: cython.Py_ssize_t = min(buffer.limit - start, most)
+    if cython.compiled:
+        count: cython.Py_ssize_t = read_descriptor(fd, cython.address(buffer.octets[start]), room)
+        return count if count >= 0 else failure(NOTHING_NOW)
+    try:
+        return os.readv(fd, [buffer.view[start : start + room]])
+    except BlockingIOError:
+        return NOTHING_NOW
+
+
+def failure(to_wait: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """`to_wait` if the failed system call can be repeated later. Raises OSError."""
+    if errno in (EAGAIN, EINTR):
+        return to_wait
+    raise OSError(errno, os.strerror(errno))
 
 
 def continue_all_inputs(buffer: ReceiveBuffer) -> None:
@@ -388,8 +390,7 @@ def continue_all_inputs(buffer: ReceiveBuffer) -> None:
 def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:
     """Write once to every connection that has pending output; `dirty` is empty afterwards.
 
-    A flush may make further connections dirty (a failure detaches links): they are appended during the iteration.
-    """
+    A flush may make further connections dirty (a failure detaches links): they are appended during the iteration."""
     io: ConnectionIO
     for conn in dirty:
         found = connections.get(conn)

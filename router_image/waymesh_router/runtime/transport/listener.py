@@ -10,7 +10,7 @@ from typing import Any
 
 from waymesh_router.connections.transports import handshake_timeout_s
 from waymesh_router.events.event import Event, ModuleLog, at
-from waymesh_router.runtime.loop import Loop, Timer
+from waymesh_router.runtime.loop import EPOLLIN, Loop, Timer
 from waymesh_router.runtime.tls.contexts import TlsProfile
 from waymesh_router.runtime.tls.endpoints import WITHOUT_TLS, ListenerTls
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
@@ -182,6 +182,7 @@ class Listener:
             lambda reason: self._fail(fd, peer, reason),
         )
         self._loop.replace(fd, handshake)
+        handshake.on_event(EPOLLIN)
 
     def _refuse(self, sock: Transport) -> None:
         """Close a client that could not be set up because of an internal error."""
@@ -189,6 +190,7 @@ class Listener:
         if fd in self._handshakes:
             sock = self._forget(fd)
         self.opening.remove(fd)
+        self._loop.unregister(fd)
         sock.close()
 
     def _secured(self, fd: int, peer: str, sock: TlsSocket, profile: TlsProfile) -> None:
@@ -212,12 +214,13 @@ class Listener:
     def _drop(self, fd: int) -> None:
         """End a handshake in progress."""
         self.opening.remove(fd)
-        self._forget(fd).close()
+        sock = self._forget(fd)
+        self._loop.unregister(fd)
+        sock.close()
 
     def _forget(self, fd: int) -> Transport:
-        """Remove a socket from the handshakes: unregistered, its timer cancelled, still open."""
+        """Remove a socket from the handshakes: its timer cancelled, still open and registered for its next owner."""
         sock, timer = self._handshakes.pop(fd)
         if timer is not None:
             timer.cancel()
-        self._loop.unregister(fd)
         return sock

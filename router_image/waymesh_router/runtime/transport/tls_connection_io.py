@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_router.runtime.tls.sockets import MAX_RECORD
 from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner, ReceiveBuffer
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from waymesh_router.runtime.tls.sockets import TlsSocket
 
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
-GAP = cython.declare(cython.Py_ssize_t, MAX_RECORD)
 TOGETHER = cython.declare(cython.int, 4)
 """Records that are written together to a socket that has room. To a full one, they are written one by one: urgent
 frames cannot overtake them."""
@@ -26,20 +24,13 @@ class TlsConnectionIO(ConnectionIO):
     def __init__(self, owner: Owner, sock: TlsSocket, conn: Connection, buffer: ReceiveBuffer) -> None:
         super().__init__(owner, sock, conn, buffer)
         self.tls = sock
+        self.more = sock.more  # the peer did not wait for the end of the handshake
+        if self.more:
+            self.queue()
 
     def receive(self, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read once and decrypt, as `ConnectionIO.receive`. Records that are left count as input that waits."""
-        held: bytes = self.tls.held
-        at: cython.Py_ssize_t = start + GAP
-        count: cython.Py_ssize_t = len(held)
-        if count:
-            self.buffer.view[at : at + count] = held
-            self.tls.held = b""
-        elif not self.more:
-            count = ConnectionIO.receive(self, at)
-            if count <= 0:
-                return count
-        count = self.tls.decrypt(self.buffer, start, at, at + count)
+        count: cython.Py_ssize_t = self.tls.receive(self.buffer, start, WHOLE)
         self.more = self.tls.more
         return count
 
