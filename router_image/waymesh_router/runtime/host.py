@@ -164,9 +164,9 @@ class SocketHost:
     def offload(self, conn: Connection, work: Callable[[], bytes]) -> bool:
         """Run `work` in a thread, then let `conn` continue with its result; False if too many are waiting."""
         info = self._connections[conn].info
-        host = info.peer.address
         workers = self.tokens.workers(info.endpoint.attrs) or self._workers
-        return workers.submit(host, work, lambda: conn in self._connections, partial(self._resume, conn))
+        host, resume = info.peer.address, partial(self._resume, conn)
+        return workers.submit(host, work, lambda: conn in self._connections, resume)
 
     def ports(self, name: str) -> list[int]:
         """The ports of a listener."""
@@ -202,8 +202,7 @@ class SocketHost:
     def internal_error(self, where: str, error: Exception) -> None:
         """Count an internal error, and log it with its traceback."""
         self.errors += 1
-        text = "".join(traceback.format_exception(error)).rstrip()
-        self.log("SERVER", "error", f"internal error {where}: {text}")
+        self.log("SERVER", "error", f"internal error {where}: {''.join(traceback.format_exception(error)).rstrip()}")
 
     def drop(self, conn: Connection, reason: str) -> None:
         """Close the transport of a connection at once."""
