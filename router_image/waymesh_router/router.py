@@ -52,11 +52,8 @@ from waymesh_router.routing.engine import RoutingEngine
 from waymesh_router.routing.settings import routing_settings
 from waymesh_router.telemetry.collector import Collector
 from waymesh_router.telemetry.export import TelemetryExport
-from waymesh_router.ticks import LongWork, Part, Ticks
+from waymesh_router.ticks import TICK_S, LongWork, Part, Ticks
 from waymesh_schema.config import ConfigEntry
-
-TICK_S = 0.25
-"""Interval in seconds at which heartbeats and time-outs of connections are checked; none needs a shorter one."""
 
 
 class Router:

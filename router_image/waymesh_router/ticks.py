@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from waymesh_amqp.states import OPENED
 from waymesh_router.core.portions import COST_A_TURN
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
 """Pause of a part after an error; it doubles with each error, because the next call may fail as well."""
+
+TICK_S = 0.25
+"""Interval in seconds at which time-outs of connections are checked; none needs a shorter one."""
+QUIET_TICKS = 40
+"""Most ticks between two checks of a connection on which nothing moves. A share of the time until its next deadline is
+the limit, too: what moves after a check is only noticed, and dated, at the next one."""
+SHARE = 4
+NEW = -1
 
 LINKS_A_STEP = 8
 """Number of links of a closed connection that are ended in one step: about 0.1 ms of work."""
@@ -54,29 +63,54 @@ class Ticks:
         self._core = core
         self._host = host
         self._parts = list(parts)
+        self._count = 0
+        self._end = 0  # ids of connections below it are known
+        self._waiting: dict[int, list[tuple[int, int]]] = {}  # by tick: ids, and octets that had moved at the last one
 
     def run(self, now: float) -> None:
-        """Run all parts that are due, and the timers of each connection."""
+        """Run all parts and the timers of connections that are due. Called every TICK_S."""
         for part in self._parts:
             part.run(now)
+        self._check_open(now)
         core = self._core
-        for conn in list(core.connections.values()):
-            self._tick(conn, now)
         for conn in list(core.closing.values()):
             self._tick(conn, now)
             if conn.done:
                 core.closing.pop(conn.id, None)
 
-    def _tick(self, conn: RouterConnection, now: float) -> None:
+    def _check_open(self, now: float) -> None:
+        """Run the timers of the connections that are due: those on which something moves in each tick."""
+        connections, waiting = self._core.connections, self._waiting
+        self._count += 1
+        due = waiting.pop(self._count, [])
+        end = self._core.connection_table.next_id
+        due += [(number, NEW) for number in range(self._end, end)]
+        self._end = end
+        for number, before in due:
+            conn = connections.get(number)
+            if conn is None:
+                continue
+            following = self._tick(conn, now)
+            moved = conn.octets_in + conn.unfinished + conn.octets_out
+            ticks = 1
+            if moved == before and conn.state == OPENED and not conn.unread:
+                ticks = max(int(min((following - now) / (SHARE * TICK_S), QUIET_TICKS)), 1)
+                ticks -= number % (ticks // 2 + 1)  # not all of them in one tick
+            waiting.setdefault(self._count + ticks, []).append((number, moved))
+
+    def _tick(self, conn: RouterConnection, now: float) -> float:
+        """Run the timers of a connection; returns when it is due."""
         try:
             if conn.unread:  # its frames wait in the kernel; also, its TCP window may be full
                 conn.progress = self._host.segments_in(conn) + conn.octets_out
-            conn.tick(now)
+            due: float = conn.tick(now)
         except Exception as error:  # noqa: BLE001 - the edge of timers
             self._host.internal_error(f"in the timers of the connection with {conn.peer.host}", error)
             self._host.drop(conn, "internal error")
             self._core.connections.pop(conn.id, None)
             self._core.closing.pop(conn.id, None)
+            return now
+        return due
 
 
 class EndingLinks:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from waymesh_amqp.states import HDR_EXCH, OPENED
 from waymesh_router.core.portions import COST_A_TURN
-from waymesh_router.ticks import LAST_PAUSE_S, EndingLinks, Part, Ticks
+from waymesh_router.ticks import LAST_PAUSE_S, QUIET_TICKS, TICK_S, EndingLinks, Part, Ticks
 
 pytestmark = pytest.mark.engine_independent
 
@@ -41,15 +43,20 @@ class Conn:
         self.done = done
         self.ticks = 0
         self.unread, self.progress, self.octets_out = False, 0, 7
+        self.octets_in, self.unfinished, self.state, self.due = 0, 0, int(OPENED), math.inf
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float) -> float:
         self.ticks += 1
         if self.broken:
             raise RuntimeError("a bug")
+        return self.due
 
 
 def ticks(host: Any, conns: list[Conn], closing: list[Conn], parts: list[Part]) -> tuple[Ticks, Any]:
-    core = SimpleNamespace(connections={c.id: c for c in conns}, closing={c.id: c for c in closing})
+    table = SimpleNamespace(next_id=max((c.id for c in conns), default=0) + 1)
+    core = SimpleNamespace(
+        connections={c.id: c for c in conns}, closing={c.id: c for c in closing}, connection_table=table
+    )
     return Ticks(core, host, parts), core  # type: ignore[arg-type]
 
 
@@ -165,3 +172,64 @@ def test_what_a_peer_does_counts_while_it_is_not_read() -> None:
     run, _ = ticks(RecordingHost(), [read, unread], [], [])
     run.run(5.0)
     assert (read.progress, unread.progress) == (0, 42)
+
+
+def run_for(run: Ticks, ticks: int) -> None:
+    for count in range(ticks):
+        run.run(count * TICK_S)
+
+
+def test_connections_on_which_nothing_moves_are_checked_seldom_and_not_all_at_once() -> None:
+    conns = [Conn(number) for number in range(1, 1001)]
+    run, _ = ticks(RecordingHost(), conns, [], [])
+    run_for(run, 4)
+    before = sum(conn.ticks for conn in conns)
+    assert before <= 2 * 1000
+    each = []
+    for _ in range(QUIET_TICKS):
+        seen = sum(conn.ticks for conn in conns)
+        run_for(run, 1)
+        each.append(sum(conn.ticks for conn in conns) - seen)
+    assert all(conn.ticks >= 3 for conn in conns)
+    assert sum(each) <= 2 * 1000
+    assert max(each) <= 100
+
+
+def test_connections_on_which_something_moves_or_waits_are_checked_in_each_tick() -> None:
+    moving, reading, opening, unread = (Conn(number) for number in range(1, 5))
+    opening.state = int(HDR_EXCH)
+    unread.unread = True
+    conns = [moving, reading, opening, unread]
+    run, _ = ticks(RecordingHost(), conns, [], [])
+    for count in range(20):
+        moving.octets_out += 8
+        reading.unfinished += 1
+        run.run(count * TICK_S)
+    assert [conn.ticks for conn in conns] == [20] * 4
+
+
+def test_a_connection_that_is_due_is_checked_in_time() -> None:
+    """At most a quarter of the time until its deadline may pass without a check, and none of the deadline's ticks."""
+    conn = Conn(2)
+    checks: list[float] = []
+
+    def tick(now: float) -> float:
+        checks.append(now)
+        return 16.0
+
+    conn.tick = tick  # type: ignore[method-assign]
+    run, _ = ticks(RecordingHost(), [conn], [], [])
+    run_for(run, 65)
+    assert all(after - at <= max((16.0 - at) / 4, TICK_S) for at, after in itertools.pairwise(checks))
+    assert 16.0 in checks
+    assert len(checks) < 30
+
+
+def test_a_new_connection_is_known_in_the_next_tick() -> None:
+    run, core = ticks(RecordingHost(), [], [], [])
+    run_for(run, 2)
+    late = Conn(1)
+    core.connections[1] = late
+    core.connection_table.next_id = 2
+    run_for(run, 1)
+    assert late.ticks == 1
