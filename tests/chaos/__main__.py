@@ -53,7 +53,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--idle", type=int, default=8, help="idle time-out of all connections in seconds (default 8)")
     parser.add_argument("--plant", choices=DEFECTS, default="", help="give all routers a defect, which a run must find")
     parser.add_argument(
-        "--wide", action="store_true", help="also brokers, transactions, exchanges, fallback, 10 MB, and a tenant"
+        "--wide",
+        action="store_true",
+        help="also brokers, transactions, exchanges, fallback, 10 MB, a tenant, requests and replies, clients of rhea "
+        "and go-amqp",
     )
     parser.add_argument(
         "--apart",
@@ -66,6 +69,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="NAME",
         help="on routers of a Router resource, in the test cluster of this name that has the operator: "
         "python -m tests.cluster --name NAME up --chart",
+    )
+    parser.add_argument(
+        "--tls", action="store_true", help="over TLS: certificates and authorities are renewed, and expire"
     )
     parser.add_argument("--folder", type=Path, help="for logs (default: a new one, which stays after a violation)")
     return parser.parse_args(arguments)
@@ -85,7 +91,8 @@ def main() -> int:
         apart.enter(["-m", "tests.chaos", *sys.argv[1:]])
     tls_contexts.share()
     seconds = 0.0 if given else asked.minutes * 60
-    targets = shape(WIDE, PLACES, apart=asked.apart) if asked.wide else shape(PLANS, apart=asked.apart)
+    plans, brokers = (WIDE, PLACES) if asked.wide else (PLANS, {})
+    targets = shape(plans, brokers, apart=asked.apart, tls=asked.tls)
     rounds = given or schedule(asked.seed, seconds, targets, asked.idle)
     folder = folder_of(asked)
     print(f"seed {asked.seed}, engine {waymesh_amqp.engine()}, {len(rounds)} rounds\n{text(rounds)}", flush=True)
@@ -93,11 +100,11 @@ def main() -> int:
     if asked.plant:
         options.patience_s = options.rest_s = PLANT_PATIENCE_S
     within = words(asked.plant) if asked.plant else None
-    place = Processes(folder, asked.seed, asked.idle, within, wide=asked.wide, apart=asked.apart)
+    place = Processes(folder, asked.seed, asked.idle, within, wide=asked.wide, apart=asked.apart, tls=asked.tls)
     began = time.monotonic()
     result = Run(place, options).go(rounds)
     plant = f" --plant {asked.plant}" if asked.plant else ""
-    plant += "".join(f" --{name}" for name in ("wide", "apart") if getattr(asked, name))
+    plant += "".join(f" --{name}" for name in ("wide", "apart", "tls") if getattr(asked, name))
     return judge(asked, rounds, result, folder, f"{time.monotonic() - began:.0f} s", plant)
 
 

@@ -38,20 +38,29 @@ NUMBERS = {name: number for number, name in STATES.items()}
 class Clients(proton.Handler):
     """The clients of a run, their thread, and their connections."""
 
-    def __init__(self, plans: dict[str, Plan], ports: dict[str, int], seed: int, idle_s: float, folder: Path) -> None:
+    def __init__(
+        self,
+        plans: dict[str, Plan],
+        ports: dict[str, int],
+        seed: int,
+        idle_s: float,
+        folder: Path,
+        trusted: Path | None = None,
+    ) -> None:
         """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection; `folder`:
-        for what programs of other languages say."""
+        for what programs of other languages say; `trusted`: authorities of TLS, read for each connection."""
         super().__init__()
         self.group = Group(plans, seed, self, {Transacts: Transactor, **ASKING_KINDS})
         self._ports = ports
         self._idle_s = idle_s
+        self._trusted = trusted
         self._stopping = False
         self._wake = EventInjector()
         self.container = Container(self, global_handler=Transports())
         self.container.selectable(self._wake)
         for name, plan in plans.items():
             if plan.program:
-                words = {"port": ports[name], "idle_s": idle_s, "ca": ""}
+                words = {"port": ports[name], "idle_s": idle_s, "ca": str(trusted or "")}
                 self.group.elsewhere.append(Outside(self.group, name, plan, words, folder / f"{name}.log"))
         GARBAGE.hold()
         self._thread = threading.Thread(target=self.container.run, name="clients", daemon=True)
@@ -89,10 +98,11 @@ class Clients(proton.Handler):
         """A connection that is being opened."""
         container = self.container
         container.container_id = container_id
-        url = f"amqp://127.0.0.1:{self._ports[client.name]}"
+        url = f"{'amqps' if self._trusted else 'amqp'}://127.0.0.1:{self._ports[client.name]}"
         raw: Any = container.connect(
-            url, reconnect=False, allowed_mechs="ANONYMOUS", heartbeat=self._idle_s, virtual_host=client.tenant or None
-        )
+            url, reconnect=False, allowed_mechs="ANONYMOUS", heartbeat=self._idle_s, virtual_host=client.tenant or None,
+            ssl_domain=None if self._trusted is None else _domain(self._trusted),
+        )  # fmt: skip
         raw.client = client
         return ProtonConnection(container, raw)
 
@@ -339,6 +349,14 @@ def message_of(words: dict[str, Any], priority: int) -> proton.Message:
         body="x" * words["size"], properties=words, priority=priority, durable=True, subject=words["message"],
         address=words.get("to"), reply_to=words.get("reply_to"), correlation_id=words.get("answers"),
     )  # fmt: skip
+
+
+def _domain(trusted: Path) -> proton.SSLDomain:
+    """Of a client that checks the certificates of servers."""
+    domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
+    domain.set_trusted_ca_db(str(trusted))
+    domain.set_peer_authentication(proton.SSLDomain.VERIFY_PEER)
+    return domain
 
 
 def _is_current(link: Any) -> bool:

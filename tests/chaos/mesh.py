@@ -34,12 +34,14 @@ LOOPBACK = "127.0.0.1"
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Of all routers. `idle_s`: the idle time-out of their connections; `within`: the words before the command of a
-    router, as of RouterProcess; `extra`: more configuration for a router; `host`: where routers listen for others."""
+    router, as of RouterProcess; `extra`: more configuration for a router; `host`: where routers listen for others;
+    `tls`: the name of the profile of all connections but those of this process's own questions, "" without."""
 
     idle_s: int
     within: Callable[[str], Sequence[str] | None] = lambda _: None
     extra: Callable[[str], str] = lambda _: ""
     host: str = LOOPBACK
+    tls: str = ""
 
 
 class ChaosMesh:
@@ -52,22 +54,34 @@ class ChaosMesh:
         ports = {(name, role): free_port() for name, roles in ROLES.items() for role in roles}
         tenants = {plan.router: free_port() for plan in clients.values() if plan.tenant}
         idle_s, hosts = settings.idle_s, {"normal": LOOPBACK}
+        doors = {name: free_port() if settings.tls else ports[name, "normal"] for name in ROLES}
+        """Where clients connect."""
+        secure: dict[str, object] = {"sslProfile": settings.tls} if settings.tls else {}
+        for_clients: dict[str, object] = secure | {"requireSsl": True} if secure else {}
+        to_peers = secure | {"saslMechanisms": "EXTERNAL"} if secure else {}
+        for_peers = for_clients | to_peers | {"authenticatePeer": True} if secure else {}
         texts = {
             name: section("router", id=name, mode="edge" if name == EDGE else "interior")
             + "".join(
-                _door("listener", role, ports[name, role], role, idle_s, hosts.get(role, settings.host))
+                _door(
+                    "listener", role, ports[name, role], role, idle_s, {} if role == "normal" else for_peers,
+                    hosts.get(role, settings.host),
+                )
                 for role in roles
             )
             for name, roles in ROLES.items()
-        }
+        }  # fmt: skip
         for role, links in (("inter-router", RING), ("edge", UPLINKS)):
             for name, other in links:
                 wire = relay.wire(f"{name}-{other}", ports[other, role])
-                texts[name] += _door("connector", f"to{other}", wire.port, role, idle_s)
+                texts[name] += _door("connector", f"to{other}", wire.port, role, idle_s, to_peers)
         for name, port in tenants.items():
-            texts[name] += _door("listener", "tenants", port, "normal", idle_s, multiTenant=True)
+            texts[name] += _door("listener", "tenants", port, "normal", idle_s, for_clients | {"multiTenant": True})
+        if secure:
+            for name, port in doors.items():
+                texts[name] += _door("listener", "clients", port, "normal", idle_s, for_clients)
         for client, plan in clients.items():
-            relay.wire(client, tenants[plan.router] if plan.tenant else ports[plan.router, "normal"])
+            relay.wire(client, tenants[plan.router] if plan.tenant else doors[plan.router])
         for name, text in texts.items():
             listens = [ports[name, role] for role in ROLES[name]]
             text += ADDRESSES + settings.extra(name)
@@ -100,9 +114,9 @@ class ChaosMesh:
         return all(_state(self.routers[name]) == state for name, state in self._states.items())
 
 
-def shape(clients: Iterable[str], brokers: Iterable[str] = (), *, apart: bool = False) -> Shape:
-    """The targets of a mesh with these clients and brokers. `apart`: in a network of its own."""
-    return Shape(tuple(ROLES), (*WIRES, *brokers), tuple(clients), tuple(brokers), WIRES if apart else ())
+def shape(clients: Iterable[str], brokers: Iterable[str] = (), *, apart: bool = False, tls: bool = False) -> Shape:
+    """The targets of a mesh with these clients and brokers. `apart`: in a network of its own; `tls`: over TLS."""
+    return Shape(tuple(ROLES), (*WIRES, *brokers), tuple(clients), tuple(brokers), WIRES if apart else (), tls)
 
 
 def features(router: str) -> str:
@@ -115,12 +129,10 @@ def features(router: str) -> str:
 
 
 def _door(
-    entity: str, name: str, port: int, role: str, idle_s: int, host: str = LOOPBACK, **more: object
+    entity: str, name: str, port: int, role: str, idle_s: int, more: dict[str, object], host: str = LOOPBACK
 ) -> str:
-    return section(
-        entity, name=name, host=host, port=port, role=role, saslMechanisms="ANONYMOUS",
-        idleTimeoutSeconds=idle_s, **more,
-    )  # fmt: skip
+    terms = {"saslMechanisms": "ANONYMOUS", "idleTimeoutSeconds": idle_s} | more
+    return section(entity, name=name, host=host, port=port, role=role, **terms)
 
 
 def _state(router: RouterProcess) -> object:

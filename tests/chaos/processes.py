@@ -10,11 +10,12 @@ from pathlib import Path
 from tests.brokers.process import BrokerProcess
 from tests.chaos.apart import Apart
 from tests.chaos.brokers import Brokers
+from tests.chaos.certificates import PROFILE, Certificates
 from tests.chaos.client import Group
 from tests.chaos.clients import Clients
 from tests.chaos.mesh import LOOPBACK, WIRES, ChaosMesh, Settings, features
 from tests.chaos.relay import Relay
-from tests.chaos.schedule import APART_KINDS, Planned
+from tests.chaos.schedule import APART_KINDS, TLS_KINDS, Planned
 from tests.chaos.workload import PLANS, WIDE
 from tests.kit.process import RouterProcess
 from tests.kit.waiting import wait_until
@@ -26,7 +27,8 @@ TERMS = {"hold": "held", "delay": "delay_s", "slow": "rate"}
 
 class Processes:
     """Routers in a folder, which gets their configurations and logs. `within`: as of RouterProcess; `wide`: with
-    brokers and the clients of `WIDE`; `apart`: in a network of their own, into which this process has gone before."""
+    brokers and the clients of `WIDE`; `apart`: in a network of their own, into which this process has gone before;
+    `tls`: over TLS, apart from brokers."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Processes:
         *,
         wide: bool = False,
         apart: bool = False,
+        tls: bool = False,
     ) -> None:
         self._seed, self._idle_s, self._folder = seed, idle_s, folder
         self._relay = Relay()
@@ -44,7 +47,9 @@ class Processes:
         self._brokers = Brokers(folder, self._relay) if wide else None
         self._apart = Apart(folder, seed) if apart else None
         words = self._apart.within if self._apart is not None else lambda _: within
-        settings = Settings(idle_s, words, self._extra, "0.0.0.0" if apart else LOOPBACK)
+        self._certificates = Certificates(folder / "tls") if tls else None
+        host = "0.0.0.0" if apart else LOOPBACK
+        settings = Settings(idle_s, words, self._extra, host, PROFILE if tls else "")
         self._mesh = ChaosMesh(folder, self._relay, self._plans, settings)
         if self._apart is not None:
             self._apart.lead(self._relay, list(WIRES))
@@ -62,7 +67,8 @@ class Processes:
             self._brokers.start()
         self._mesh.start()
         ports = {name: self._relay.wires[name].port for name in self._plans}
-        self._clients = Clients(self._plans, ports, self._seed, self._idle_s, self._folder)
+        trusted = self._certificates.trusted if self._certificates is not None else None
+        self._clients = Clients(self._plans, ports, self._seed, self._idle_s, self._folder, trusted)
 
     def close(self) -> None:
         """End all of it."""
@@ -97,6 +103,7 @@ class Processes:
 
     def _extra(self, router: str) -> str:
         text = "" if self._brokers is None else features(router) + self._brokers.configuration(router)
+        text += "" if self._certificates is None else self._certificates.configuration(router)
         return text if self._apart is None else text + self._apart.configuration(router)
 
     def _process(self, name: str) -> RouterProcess | BrokerProcess:
@@ -110,6 +117,10 @@ class Processes:
         if fault.kind in APART_KINDS:
             assert self._apart is not None, f"{fault} needs --apart"
             self._apart.begin(fault)
+            return
+        if fault.kind in TLS_KINDS:
+            assert self._certificates is not None, f"{fault} needs --tls"
+            self._certificates.begin(fault)
             return
         if fault.kind in ("kill", "restart", "pause"):
             process = self._process(fault.target)
@@ -128,6 +139,9 @@ class Processes:
         if fault.kind in APART_KINDS:
             assert self._apart is not None
             self._apart.end(fault)
+        elif fault.kind in TLS_KINDS:
+            assert self._certificates is not None
+            self._certificates.end(fault)
         elif fault.kind in ("kill", "restart"):
             self._process(fault.target).start()
         elif fault.kind == "pause":

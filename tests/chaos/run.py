@@ -77,9 +77,10 @@ class Options:
 
 @dataclass(slots=True)
 class Result:
-    """What a run has shown."""
+    """What a run has shown. `lost`: of each round, what was lost until all was well again, as of `Place.losses`."""
 
     rounds: int = 0
+    lost: list[list[str]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -135,6 +136,7 @@ class Run:
             breaks = bool(lost) or any(fault.kind in BREAKING for fault in planned)
             self._faults.append(Fault(at, place.now(), "; ".join(map(str, planned)), breaks))
             result.rounds += 1
+            result.lost.append(lost)
             self._say(f"round {result.rounds} is over: lost {lost}, {self._summary()}")
             calm = place.now()
             place.rest(CALM_S)

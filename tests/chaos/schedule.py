@@ -18,6 +18,12 @@ APART_KINDS = {"loss": 3, "partition": 4, "far": 3, "reorder": 2, "rate": 1, "fu
 """Of a run in a network of its own: lost packets of a wire, lost packets of all wires of a router, a wire with much
 delay and loss, packets in another order, less bandwidth for all, a full disk, and a wall clock that jumps."""
 APART_SHARE = 0.5
+TLS_KINDS = {"renew": 3, "expire": 3, "authority": 2}
+"""Of a run over TLS: a router's key is replaced, and at the end its certificate; a router's certificate, or that of the
+authority, has expired; another authority is trusted, too, and at the end it alone, with new certificates for all."""
+TLS_SHARE = 0.4
+ALL = "all"
+"""The target of faults that concern all routers."""
 JUMPS_S = (-86400.0, -3600.0, -5.0, 5.0, 3600.0, 86400.0)
 BROKER_KINDS = ("kill", "pause")
 BROKER_SHARE = 0.2
@@ -32,13 +38,14 @@ RECOVERY_S = 6.0
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The targets: names of routers, of wires between routers and to clients, and of brokers, behind wires of the same
-    name. `apart`: the wires whose packets can be lost, in a network of the run's own."""
+    name. `apart`: the wires whose packets can be lost, in a network of the run's own; `tls`: there are certificates."""
 
     routers: tuple[str, ...]
     mesh_wires: tuple[str, ...]
     client_wires: tuple[str, ...]
     brokers: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,8 @@ def _round(rng: random.Random, shape: Shape, idle_s: float) -> Round:
 def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planned:
     if shape.apart and rng.random() < APART_SHARE:
         return _apart(rng, shape, at)
+    if shape.tls and rng.random() < TLS_SHARE:
+        return _tls(rng, shape, at)
     if shape.brokers and rng.random() < BROKER_SHARE:
         return Planned(at, rng.choice(BROKER_KINDS), rng.choice(shape.brokers), _seconds(rng, 4.0))
     if rng.random() < 0.35:
@@ -136,12 +145,19 @@ def _apart(rng: random.Random, shape: Shape, at: float) -> Planned:
         case "reorder":
             return Planned(at, kind, wire, _seconds(rng, 6.0), amount=round(rng.uniform(0.005, 0.1), 3))
         case "rate":
-            return Planned(at, kind, "all", _seconds(rng, 5.0), amount=float(rng.choice((500_000, 4_000_000))))
+            return Planned(at, kind, ALL, _seconds(rng, 5.0), amount=float(rng.choice((500_000, 4_000_000))))
         case "clock":
             return Planned(at, kind, router, _seconds(rng, 4.0), amount=rng.choice(JUMPS_S))
         case "partition":
             return Planned(at, kind, router, _seconds(rng, 12.0), way)
     return Planned(at, kind, router, _seconds(rng, 4.0))
+
+
+def _tls(rng: random.Random, shape: Shape, at: float) -> Planned:
+    """A fault of certificates."""
+    kind = rng.choices(list(TLS_KINDS), list(TLS_KINDS.values()))[0]
+    targets = {"renew": shape.routers, "expire": (*shape.routers, ALL), "authority": (ALL,)}
+    return Planned(at, kind, rng.choice(targets[kind]), _seconds(rng, 6.0))
 
 
 def _seconds(rng: random.Random, longest: float) -> float:

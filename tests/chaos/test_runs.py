@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.events import Answered, Concluded, Outcome
+from tests.chaos.events import Answered, Concluded, Outcome, Received
 from tests.chaos.mesh import shape
 from tests.chaos.planted import DEFECTS, FOUND_BY, words
 from tests.chaos.processes import Processes
 from tests.chaos.run import Options, Result, Run, save
 from tests.chaos.schedule import Planned, Round, schedule, to_rows
-from tests.chaos.workload import PLANS
+from tests.chaos.workload import ASKING, LANGUAGES, PLANS
 from tests.kit.bound import bound
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.chaos, pytest.mark.timeout(1500)]
@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.e2e, pytest.mark.chaos, pytest.ma
 ROOT = Path(__file__).parents[2]
 ALL = os.environ.get("WAYMESH_TEST_ALL") == "1"
 IDLE_S = 16
+LONG_IDLE_S = 120
 SHORT_S = 20.0
 SEED = 1
 GENTLE: list[Round] = [
@@ -42,9 +43,18 @@ LOSSES: list[Round] = [
 ]
 """In the last round, C is silent for longer than `helloMaxAgeSeconds`, and its consumers miss multicast messages."""
 SEEDED = schedule(12, 300, shape(PLANS), IDLE_S)[:3]
+CERTIFICATES: Round = (Planned(0.0, "renew", "B", 1.0), Planned(0.5, "authority", "all", 1.5))
+"""No connection may be lost by that."""
 WIDE: list[Round] = [
+    CERTIFICATES,
     (Planned(0.0, "kill", "broker-1", 1.0), Planned(0.5, "cut", "broker-2"), Planned(1.0, "kill", "B", 1.0)),
-    (Planned(0.0, "pause", "broker-2", 2.0), Planned(0.0, "cut", "taker-q"), Planned(0.5, "cut", "sender-q")),
+    (
+        Planned(0.0, "pause", "broker-2", 2.0),
+        Planned(0.0, "expire", "C", 1.5),
+        Planned(0.0, "cut", "taker-q"),
+        Planned(0.5, "cut", "sender-q"),
+        Planned(0.5, "cut", "C-B"),
+    ),
 ]
 APART: list[Round] = [
     (
@@ -80,11 +90,16 @@ def test_promises_are_kept_under_faults(tmp_path: Path, rounds: list[Round]) -> 
     assert result.rounds == len(rounds)
 
 
-def test_promises_are_kept_with_brokers_whose_queues_keep_messages(tmp_path: Path) -> None:
-    result = Run(Processes(tmp_path, SEED, IDLE_S, wide=True), Options()).go(WIDE)
+def test_promises_are_kept_with_brokers_and_clients_of_three_languages_over_tls(tmp_path: Path) -> None:
+    """Nothing in the schedule needs an idle time-out, and on a machine that lets processes wait, a short one would end
+    connections while certificates are replaced."""
+    result = Run(Processes(tmp_path, SEED, LONG_IDLE_S, wide=True, tls=True), Options()).go(WIDE)
     save(tmp_path, WIDE, result, SEED)
     assert result.violations == [], f"see {tmp_path}"
     assert {type(event) for event in result.events} >= {Concluded, Outcome, Answered}
+    assert set(result.lost[WIDE.index(CERTIFICATES)]) <= {"route"}
+    received = {event.link.partition(".")[0] for event in result.events if isinstance(event, Received)}
+    assert received >= {*LANGUAGES, *ASKING}
 
 
 def test_promises_are_kept_with_lost_packets_full_disks_and_clocks_that_jump(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.chaos.mesh import shape
-from tests.chaos.schedule import APART_KINDS, ROUTER_KINDS, WIRE_KINDS, from_rows, schedule, text, to_rows
+from tests.chaos.schedule import APART_KINDS, ROUTER_KINDS, TLS_KINDS, WIRE_KINDS, from_rows, schedule, text, to_rows
 from tests.chaos.workload import PLANS
 
 pytestmark = pytest.mark.engine_independent
@@ -37,6 +37,13 @@ def test_all_kinds_of_a_network_of_its_own_occur() -> None:
     assert {fault.target for fault in faults if fault.kind == "partition"} == set(wide.routers)
     assert {fault.target for fault in faults if fault.kind == "kill"} == {*wide.routers, *wide.brokers}
     assert any(fault.kind == "clock" and fault.amount < 0 for fault in faults)
+
+
+def test_all_kinds_of_faults_of_certificates_occur() -> None:
+    faults = list(itertools.chain(*schedule(1, 20000, shape(PLANS, tls=True), 8)))
+    assert {fault.kind for fault in faults} == {*ROUTER_KINDS, *WIRE_KINDS, *TLS_KINDS}
+    assert {fault.target for fault in faults if fault.kind == "expire"} == {*SHAPE.routers, "all"}
+    assert all(fault.seconds for fault in faults if fault.kind in TLS_KINDS)
 
 
 def test_a_round_has_one_fault_of_a_target() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.chaos.client import Group
 from tests.chaos.mesh import ADDRESSES, EDGE, INTERIORS, RING, UPLINKS, features
-from tests.chaos.schedule import Planned
+from tests.chaos.schedule import TLS_KINDS, Planned
 from tests.chaos.virtual_clients import TENANTS_PORT, VirtualClients
 from tests.chaos.workload import PLANS, Plan
 from tests.simulation.full.disk import Disk
@@ -24,8 +24,8 @@ CONVERGE_S = 30.0
 STEP_S = 0.05
 CRASH_WRITES, CRASH_S = 100, 0.5
 """A router that is killed dies in the middle of one of its next writes, but not later than that."""
-WITHOUT_COUNTERPART = frozenset({"loss", "rate"})
-"""Faults of real processes that the simulation leaves out: it has no packets."""
+WITHOUT_COUNTERPART = frozenset({"loss", "rate", *TLS_KINDS})
+"""Faults of real processes that the simulation leaves out: it has neither packets nor TLS."""
 SLOW_S = (0.0, 0.0, 0.002, 0.05)
 """How long each call of a disk takes at most, in different runs."""
 CLOSE_S = 0.2

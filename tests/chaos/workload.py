@@ -99,12 +99,14 @@ PLANS = {
     "taker-e": Plan("E", _receives(ORDERS, EVENTS, NEAR, NEWS)),
 }
 
+SLOWLY = 4.0
+"""Messages a second of some clients."""
 PRICES, STOCK = "balanced.prices", "balanced.stock"
 
 
 def _asks(own: str) -> tuple[Sends | Receives, ...]:
     """Requests with replies at a dynamic address, and others with replies at an own one."""
-    window, rate = 10, 8.0
+    window, rate = 10, SLOWLY
     return Collects(""), Asks(PRICES, False, rate, window), Collects(own), Asks(STOCK, False, rate, window)
 
 
@@ -116,7 +118,6 @@ ASKING = {
     "server-e": Plan("E", SERVES),
 }
 """Requests and replies between routers, over an edge router, too."""
-SLOWLY = 8.0
 LANGUAGES = {
     "rhea-b": Plan(
         "B", (Sends(ORDERS, False, SLOWLY), Sends(EVENTS, True, SLOWLY), *_receives(ORDERS, NEWS)), program="rhea"

@@ -40,10 +40,14 @@ class Authority:
         self.folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(self._name, self._key.public_key())
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.cert = folder / "ca.pem"
-        self.cert.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        self.cert.write_bytes(self.certificate())
+
+    def certificate(self, lasts_s: float = LASTS_S) -> bytes:
+        """A certificate of its own with the same name and key, PEM. `lasts_s`: as of `issue`."""
+        builder = self._builder(self._name, self._key.public_key(), lasts_s)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def issue(
         self,
