@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from tests.kit import frames
+from tests.kit.answering import neighbour
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.kit.steps import steps
 from tests.unit.core.edge_peer import UP, EdgePeer
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
+from waymesh_amqp.types import Symbol
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.model import Queued
@@ -47,6 +49,14 @@ def bodies(peer: Peer) -> list[Any]:
     return [decode_message(f.payload).body for f in peer.frames() if isinstance(f, frames.Seen) and f.payload]
 
 
+def from_router(hub: Hub, body: int, chosen: bool) -> bytes:
+    """A message to q as router B sends it. `chosen`: B knew what the consumers of this router can take."""
+    notes: dict[Any, Any] = {Symbol("x-opt-qd.ingress"): "0/B", Symbol("x-opt-qd.trace"): ["0/B"]}
+    if chosen:
+        notes |= {Symbol("x-opt-qd.to"): f"_topo/0/{core_of(hub).router_id}/q", Symbol("x-opt-qd.phase"): 39}
+    return encode_message(Message(message_annotations=notes, to="q", body=body))
+
+
 # ---- order
 def test_a_queue_has_its_deliveries_in_order_of_arrival() -> None:
     first, second = Queued(None, Annotations("R")), Queued(None, Annotations("R"))
@@ -56,6 +66,37 @@ def test_a_queue_has_its_deliveries_in_order_of_arrival() -> None:
     assert len(queue) == 2
     assert list(queue) == [first, second]
     assert len(PendingQueue()) == 0
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_what_a_router_sends_stays_in_order_whether_it_is_meant_for_this_router_or_not(
+    hub: Hub, settled: bool
+) -> None:
+    """The ingress router names this router only while it knows what its consumers can take."""
+    source, peer = neighbour(hub, "B"), consumer(hub)
+    for number, chosen in enumerate([False, True, False, True, True, False]):
+        source.send(frames.transfer(number, from_router(hub, number, chosen), handle=3, settled=settled))
+    assert waiting(hub) == 6
+    for done in range(6):
+        peer.end.feed(frames.credit(1, delivery_count=done))
+    assert bodies(peer) == list(range(6))
+
+
+def test_what_came_from_other_routers_and_what_entered_here_take_turns(hub: Hub) -> None:
+    source, peer = neighbour(hub, "B"), consumer(hub)
+    sender = hub.peer().open().begin()
+    sender.send(frames.attach_sender())
+    for number in range(3):
+        body = encode_message(Message(body=f"own {number}"))
+        sender.send(frames.transfer(number, body, settled=False))
+    for number in range(3):
+        source.send(frames.transfer(number, from_router(hub, number, number > 0), handle=3, settled=False))
+    assert waiting(hub) == 6
+    peer.end.feed(frames.credit(6))
+    got = bodies(peer)
+    assert [body for body in got if isinstance(body, int)] == [0, 1, 2]
+    assert [body for body in got if isinstance(body, str)] == ["own 0", "own 1", "own 2"]
+    assert len({type(body) for body in got[:2]}) == 2
 
 
 def test_a_queue_is_compacted_and_loses_nothing(hub: Hub) -> None:

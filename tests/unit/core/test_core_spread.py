@@ -167,7 +167,8 @@ def test_what_windows_do_not_limit_waits_only_for_credit_of_links(hub: Hub, pass
         send(hub, 1, settled=True)
     assert waiting(hub) == 21 - 2 * FIRST
     one.end.feed(frames.credit(100, 2, delivery_count=FIRST))
-    assert got(one) == 21 - 2 * FIRST
+    # what came from another router is not behind the others: then these wait for their windows again
+    assert got(one) == (1 if passing else 21 - 2 * FIRST)
 
 
 def test_deliveries_on_their_way_wait_for_consumers_here_and_return_the_credit_of_their_link(hub: Hub) -> None:

@@ -148,9 +148,9 @@ class PendingDeliveries:
 
     # ---- outgoing
     def others_barred(self, address: Address) -> cython.bint:
-        """Whether deliveries wait that a connection bars or that only local consumers get: others may overtake them."""
+        """Whether deliveries wait that a connection bars or that came from other routers: others may overtake them."""
         pending: PendingQueue | None = address.pending
-        return pending is not None and (pending.barred is not None or pending.here.count > 0)
+        return pending is not None and (pending.barred is not None or pending.mesh.count > 0)
 
     def begin(self, address: Address, q: Queued) -> None:
         """Send a delivery that was appended to the queue if a consumer is ready and it passes only what windows hold.
@@ -190,7 +190,7 @@ class PendingDeliveries:
                         self.expiry.addresses[address] = None
                         break
                     continue
-                if q.barring() is None and not q.annotations.here:
+                if q.barring() is None and not q.annotations.trace:
                     break  # no consumer is ready
                 pending.pass_over()
                 waiting += 1

@@ -23,8 +23,8 @@ cdef class PendingQueue:
     cdef Py_ssize_t settled
     cdef Py_ssize_t passing
     cdef PendingGroup free
-    cdef PendingGroup here
-    cdef bint here_waits
+    cdef PendingGroup mesh
+    cdef bint mesh_waits
     cdef bint free_next
     cdef dict barred
     cdef list heads

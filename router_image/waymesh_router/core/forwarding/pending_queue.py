@@ -5,8 +5,10 @@ connection bars it. So it may have to wait while later deliveries from elsewhere
 same connection bars form a group, and so do all others. Within a group, none overtakes another. No operation examines
 the deliveries behind the first one of a group, however many wait.
 
-Those that their ingress routers have sent to the consumers of this router are a group, too: they do not go elsewhere.
-They and the others that may go to any consumer take turns, so that neither stops the other.
+Those that came from other routers are a group, too: their ingress routers may have sent them to the consumers of this
+router, so that they do not go elsewhere. They and those that entered the mesh here take turns, so that neither stops
+the other. The group does not depend on what an ingress router has chosen: it chooses only while it knows windows, and
+later deliveries of a link would overtake earlier ones (decision 0087).
 """
 
 from __future__ import annotations
@@ -95,9 +97,9 @@ class PendingQueue:
         self.count = 0
         self.settled = 0  # pre-settled deliveries
         self.passing = 0  # unsettled deliveries that came from other routers
-        self.free = PendingGroup()  # deliveries that may go to any consumer
-        self.here = PendingGroup()  # those that may go only to local consumers
-        self.here_waits = False  # `first` ignores them
+        self.free = PendingGroup()  # deliveries that entered the mesh here
+        self.mesh = PendingGroup()  # those from other routers
+        self.mesh_waits = False  # `first` ignores them
         self.free_next = False  # one of them was sent last
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
         # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
@@ -109,20 +111,20 @@ class PendingQueue:
         return int(self.count)
 
     def __iter__(self) -> Iterator[Queued]:
-        found: list[Any] = self.free.waiting() + self.here.waiting()
+        found: list[Any] = self.free.waiting() + self.mesh.waiting()
         if self.barred is not None:
             group: PendingGroup
             for e in self.barred.values():
                 group = e
                 found += group.waiting()
-        if self.barred is not None or self.here.count:
+        if self.barred is not None or (self.mesh.count and self.free.count):
             found.sort(key=_arrival)
         return iter(found)
 
     def groups(self) -> list[Any]:
         """All groups, each at the begin of its walk, see `PendingGroup.some`."""
         group: PendingGroup
-        found: list[Any] = [self.free, self.here]
+        found: list[Any] = [self.free, self.mesh]
         if self.barred is not None:
             found += self.barred.values()
         for e in found:
@@ -154,8 +156,8 @@ class PendingQueue:
         self.count_kind(q, 1)
         if lk is not None:
             group = self.group_barred_by(lk.connection, q.arrival)
-        elif q.annotations.here:
-            group = self.here
+        elif q.annotations.trace:
+            group = self.mesh
         group.append(q)
 
     def group_barred_by(self, connection: RouterConnection, arrival: cython.longlong) -> PendingGroup:
@@ -173,7 +175,7 @@ class PendingQueue:
         """The group to which a delivery belongs, if it waits here."""
         lk: RouterLink | None = q.barring()
         if lk is None:
-            return self.here if q.annotations.here else self.free
+            return self.mesh if q.annotations.trace else self.free
         return self.barred.get(lk.connection) if self.barred is not None else None
 
     def leads(self, q: Queued) -> cython.bint:
@@ -185,8 +187,8 @@ class PendingQueue:
         """The oldest delivery, except those of groups that are passed over; None if there is no other."""
         q: Queued
         oldest: Queued
-        if self.here.count and not self.here_waits and not (self.free_next and self.count > self.here.count):
-            return self.here.first()
+        if self.mesh.count and not self.mesh_waits and not (self.free_next and self.count > self.mesh.count):
+            return self.mesh.first()
         if self.barred is None:
             return self.free.first() if self.free.count else None
         head = self.oldest_barred()
@@ -224,13 +226,13 @@ class PendingQueue:
         """`first` ignores the group of the delivery that it returns until `restore`; this may not go anywhere."""
         q: Queued = self.first()  # type: ignore[assignment]  # the caller has looked at it
         if q.barring() is None:
-            self.here_waits = True
+            self.mesh_waits = True
         else:
             self.passed_over.append(heappop(self.heads)[2])
 
     def restore(self) -> None:
         """End `pass_over`."""
-        self.here_waits = False
+        self.mesh_waits = False
         passed_over = self.passed_over
         self.passed_over = []
         group: PendingGroup
@@ -248,7 +250,7 @@ class PendingQueue:
             return False
         self.count -= 1
         self.count_kind(q, -1)
-        self.free_next = group is self.here
+        self.free_next = group is self.mesh
         return True
 
     def count_kind(self, q: Queued, change: cython.int) -> None:
