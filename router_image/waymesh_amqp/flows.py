@@ -136,6 +136,20 @@ def renew_window(session: Session) -> None:
         session.window = session.handler.session_window(session)
 
 
+def narrow_window(session: Session, window: cython.uint) -> None:
+    """Take back what the window of a session has beyond `window` frames.
+
+    The peer may have sent more before it reads the flow: as much as it was offered is accepted. Spec: 2.5.6.
+    """
+    session.window = window
+    end: cython.uint = serial_add(session.next_incoming_id, window)
+    beyond: cython.int = serial_gap(session.window_end, end)
+    if beyond > 0 and session.state == MAPPED:
+        session.spare += beyond
+        session.window_end = end
+        session.window_soon()
+
+
 def write_window(session: Session) -> None:
     """Write a flow for the window, with the state of the link of the last transfer: some clients misread a flow without
     link state."""
@@ -148,8 +162,10 @@ def write_window(session: Session) -> None:
 def write_flow(session: Session, link: Link | None) -> None:
     """Write a flow frame, with the link state if a link is given."""
     end: cython.uint = serial_add(session.next_incoming_id, session.window)
-    if session.holds == 0 and serial_gap(end, session.window_end) > 0:  # a granted window cannot be withdrawn
+    wider: cython.int = serial_gap(end, session.window_end)
+    if wider > 0 and session.holds == 0:
         session.window_end = end
+        session.spare -= min(session.spare, cython.cast(cython.uint, wider))
     session.window_due = False
     if link is not None and link.next_flow_details is not None:
         session.send_frame(reported_flow(session, link))

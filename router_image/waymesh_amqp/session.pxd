@@ -23,6 +23,8 @@ cdef class Session:
     cdef public unsigned int window
     cdef public unsigned int next_incoming_id
     cdef public unsigned int window_end
+    cdef readonly unsigned int spare
+    cdef bint gave_credit
     cdef public unsigned int next_outgoing_id
     cdef public long long remote_window
     cdef public unsigned int next_delivery_id

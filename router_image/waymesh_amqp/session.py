@@ -60,6 +60,8 @@ class Session:
         self.window = window  # our incoming window, in frames
         self.next_incoming_id = 0
         self.window_end = 0  # the first transfer-id beyond our incoming window
+        self.spare = 0  # frames beyond it that the peer may have sent before it learns of a smaller window
+        self.gave_credit = False  # to a link of the peer
         self.next_outgoing_id = 0
         self.remote_window = 0  # frames that the peer still accepts
         self.next_delivery_id = 0
@@ -376,6 +378,9 @@ class Session:
                 link = e
                 link.flow_due = False
                 if link.attached:
+                    if link.replenish > 0 and not self.gave_credit:
+                        self.gave_credit = True
+                        renew_window(self)  # with the credit, because a client may send a whole message at once
                     link.credit += link.replenish
                     link.replenish = 0
                     write_flow(self, link)

@@ -289,8 +289,12 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
     session.next_incoming_id = serial_add(session.next_incoming_id, 1)
     left: cython.int = serial_gap(session.window_end, session.next_incoming_id)
     if left < 0:
-        session.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
-        return
+        if session.spare == 0:
+            session.end(WINDOW_VIOLATION, "transfer outside the session window")  # Spec: 2.5.6
+            return
+        session.spare -= 1
+        session.window_end = session.next_incoming_id
+        left = 0
     if left * 2 < session.window if session.holds == 0 else left == 0:
         session.window_is_low()
     link: Link | None = session.remote_link(transfer.handle)

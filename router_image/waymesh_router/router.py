@@ -188,10 +188,10 @@ class Router:
             "draining": self.drain.tick, "balance": self.client_share.tick, "logins": self._login_expiry.tick,
             "certificates": OwnCertificates(self.host, self.connectors).tick, "memory": self.admission.tick,
             "autolinks": self.core.autolinks.tick, "removed connectors": lambda _: self._end_idle_connectors(),
-            "windows": self.core.demand.tick, "link routes": lambda _: self.core.routed_attaches.tick(),
+            "link routes": lambda _: self.core.routed_attaches.tick(), "session windows": self.core.opened_windows.tick,
             "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
-            "edge routers": self.core.edges.tick, "streams": self.core.credit.tick_streams,
-            "relays": lambda _: self.core.relays.tick(), "telemetry": self._telemetry.tick,
+            "windows": self.core.demand.tick, "edge routers": self.core.edges.tick, "telemetry": self._telemetry.tick,
+            "streams": self.core.credit.tick_streams, "relays": lambda _: self.core.relays.tick(),
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
     def tick(self, now: float) -> float:

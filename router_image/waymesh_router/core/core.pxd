@@ -23,6 +23,7 @@ cdef class Core(Handler):
     cdef readonly object context
     cdef readonly Counters counters
     cdef readonly BufferBudget budget
+    cdef readonly object opened_windows
     cdef readonly DeliverySampling sampling
     cdef readonly object spread
     cdef readonly Settlement settlement

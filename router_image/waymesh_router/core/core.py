@@ -32,6 +32,7 @@ from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.later_frames import LaterFrames
 from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.opened_windows import OpenedWindows
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
@@ -91,6 +92,7 @@ class Core(Handler):
         sender = QueuedSender(sections, choice, self.settlement, self.budget, self.sampling, self.expiry)
         self.streams = Streams(self.context, StreamLinks(self.context, self.link_registry), sender)
         portions = self.context.portions
+        self.opened_windows = OpenedWindows(self.budget, portions)
         multicast = Multicast(choice, sender, self.settlement, self.streams, portions)
         pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement, self.streams)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
@@ -169,7 +171,7 @@ class Core(Handler):
 
     def on_close(self, connection: Connection, error: ErrorInfo | None) -> None:
         conn: RouterConnection = connection  # type: ignore[assignment]
-        self.budget.closed(conn)
+        self.opened_windows.closed(conn)
         self.connection_table.closed(conn, error)
         self.edges.closed(conn)
 
@@ -181,7 +183,7 @@ class Core(Handler):
             self.endpoint_links.refuse_for_memory()
 
     def session_window(self, session: Session) -> cython.uint:
-        return self.budget.session_window(session)
+        return self.opened_windows.next_window(session)
 
     def on_writable(self, connection: Connection) -> None:
         self.credit.on_writable(connection)

@@ -1,5 +1,4 @@
 cimport cython
-from waymesh_amqp.session cimport Session
 from waymesh_router.core.model cimport Queued, RouterConnection, RouterLink
 
 @cython.final
@@ -8,7 +7,6 @@ cdef class BufferBudget:
     cdef public long long peak
     cdef public bint full
     cdef public bint excess
-    cdef public long long opened
     cdef public bint short
     cdef public long long most
     cdef public long long per_router
@@ -25,8 +23,6 @@ cdef class BufferBudget:
     cdef bint enough_replies(self) except -1
     cdef bint half_used(self, RouterLink lk) except -1
     cdef bint must_drop(self, RouterLink lk) except -1
-    cpdef unsigned int session_window(self, Session session) except? 0
-    cpdef closed(self, RouterConnection conn)
     cdef narrow(self, RouterLink lk)
     cdef brake(self, RouterLink lk)
     cdef give(self, Queued q)

@@ -21,20 +21,12 @@ from typing import TYPE_CHECKING
 import cython
 
 if TYPE_CHECKING:
-    from waymesh_amqp.session import Session
     from waymesh_router.core.model import Queued, RouterConnection, RouterLink
 
 SMALL_BYTES = cython.declare(cython.longlong, 65536)
 REPLIES_PART = cython.declare(cython.longlong, 8)
 """Messages of the router itself may use 1/REPLIES_PART of the router's budget; the last one may exceed it."""
 NARROW_FRAMES = cython.declare(cython.uint, 32)
-OPENED = cython.declare(cython.longlong, 3)
-"""While nothing waits, the window of a session takes OPENED times the bytes that one link may keep."""
-OPENED_PART = cython.declare(cython.longlong, 4)
-"""All windows beyond their usual size take at most 1/OPENED_PART of the router's budget."""
-OPENED_SESSIONS = cython.declare(cython.Py_ssize_t, 16)
-"""No window of a connection with more sessions is opened."""
-MAX_WINDOW = cython.declare(cython.longlong, 1 << 16)
 UNLIMITED = 1 << 62
 RECORD_BYTES = 360
 """What a waiting delivery takes beside its bytes: its record, and its place in a queue (measured)."""
@@ -52,7 +44,6 @@ class BufferBudget:
         self.peak = 0  # maximum of `kept` since it was last reset
         self.full = False  # `kept` has exceeded `per_router` and has not fallen to half of it yet
         self.excess = False  # `kept` has exceeded `most`; the router resets it
-        self.opened = 0  # bytes of all windows beyond their usual size
         self.short = False  # memory is high or full, see memory_levels.py
         self.most = UNLIMITED
         self.per_router = UNLIMITED  # limits in bytes
@@ -146,39 +137,6 @@ class BufferBudget:
         held."""
         conn: RouterConnection = lk.connection
         return (lk.edge or conn.role == "inter-router") and self.half_used(lk)
-
-    def session_window(self, session: Session) -> cython.uint:
-        """The window that a client's session gets next, in frames.
-
-        While nothing of its connection waits, it has room for OPENED times the bytes that one link may keep: some
-        clients need time for each renewal in proportion to the message that they send. What all windows have beyond
-        `settings.window` takes at most 1/OPENED_PART of the router's budget, and with the rest at most what a
-        connection may keep.
-        """
-        conn: RouterConnection = session.connection  # type: ignore[assignment]
-        least: cython.longlong = conn.settings.window
-        if session.window < least:
-            return session.window  # see `narrow`
-        idle: cython.bint = session.holds == 0 and conn.kept <= self.small
-        wanted: cython.longlong = self.per_link * OPENED // conn.max_frame - least
-        if not idle or self.short or self.kept * 2 > self.per_router or len(conn.sessions) > OPENED_SESSIONS:
-            wanted = 0
-        others: cython.longlong = 0
-        for e in conn.sessions.values():
-            if e is not session and e.window > least:
-                others += e.window - least
-        before: cython.longlong = self.opened - conn.opened
-        room: cython.longlong = (self.per_router // OPENED_PART - before) // conn.max_frame - others
-        share: cython.longlong = self.per_connection // conn.max_frame - others - least
-        extra: cython.longlong = max(0, min(wanted, room, share, MAX_WINDOW))
-        conn.opened = (others + extra) * conn.max_frame
-        self.opened = before + conn.opened
-        return cython.cast(cython.uint, least + extra)
-
-    def closed(self, conn: RouterConnection) -> None:
-        """A connection is closed: its windows are free."""
-        self.opened -= conn.opened
-        conn.opened = 0
 
     def narrow(self, lk: RouterLink) -> None:
         if lk.session.window > NARROW_FRAMES:
