@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,14 @@ def test_every_direct_dependency_is_pinned() -> None:
     pinned = pins()
     missing = {name for name in names if re.sub(r"[-_.]+", "-", name).lower() not in pinned} - {project["name"]}
     assert not missing, f"run `make constraints`: {sorted(missing)}"
+
+
+def test_wheels_have_the_bundle_of_the_console_and_none_of_its_sources() -> None:
+    (left_out,) = pyproject()["tool"]["setuptools"]["exclude-package-data"].values()
+    package = Path("router_image/waymesh_router")
+    sources = [str(path.relative_to(package)) for path in tracked() if path.is_relative_to(package / "console")]
+    assert sources
+    for path in sources:
+        assert any(fnmatch(path, pattern) for pattern in left_out), path
+    for name in ("index.html", "console.js", "console.css.gz", "icon.svg", "sbom.cdx.json", "licences.txt", "digest"):
+        assert not any(fnmatch(f"console/bundle/{name}", pattern) for pattern in left_out), name

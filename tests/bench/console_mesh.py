@@ -93,9 +93,9 @@ def line(what: str, found: list[float], base: list[float]) -> str:
 
 @contextmanager
 def shown(folder: Path, address: str, place: str, routers: int) -> Iterator[Page]:
-    """A browser that shows a page, with all routers known."""
-    (folder / place).mkdir()
-    with opened(folder / place) as page:
+    """A browser with its files in `folder` that shows a page, with all routers known."""
+    folder.mkdir()
+    with opened(folder) as page:
         page.look(1400, "light")
         page.visit(f"{address}#/{place}")
         known = "document.querySelector('.tools select')?.options.length"
@@ -133,11 +133,10 @@ def main() -> int:
         for place in options.pages:
             base = shares(mesh, steps, options.seconds)
             print(line("none", base, base), flush=True)
-            with shown(folder, address, place, options.routers) as page:
+            with shown(folder / place, address, place, options.routers) as page:
                 print(line(place, shares(mesh, steps, options.seconds), base), flush=True)
                 assert page.errors == [], page.errors
-        with shown(folder, address, "lost", options.routers) as page:
-            page.run("location.hash = '#/topology'")
+        with shown(folder / "lost", address, "topology", options.routers) as page:
             print(f"a killed router is shown after {lost_after(mesh, page):.1f} s", flush=True)
     return 0
 

@@ -26,6 +26,8 @@ AXE = BUNDLE.parent / "node_modules" / "axe-core" / "axe.min.js"
 DEADLINE_S = 60.0
 ALERT = "document.querySelector('[role=alert]')?.innerText ?? ''"
 HOSTILE = "=<img src=x onerror=alert(1)>"
+IN_VIEW = """(box => box.left >= 0 && box.right <= innerWidth + 1)(
+    document.querySelector('nav [aria-current]').getBoundingClientRect())"""
 PAGES = (
     *("overview", "topology", "addresses", "links", "connections", "autolinks"),
     *("policy", "certificates", "entities", "flow", "events", "log", "report"),
@@ -137,6 +139,8 @@ def test_pages_are_accessible_and_fit(mesh: Mesh, page: Page) -> None:
     for place in PAGES:
         page.run(f"location.hash = '#/{place}'")
         wait_until(lambda: page.run(shown_page(place)), DEADLINE_S, f"the page {place}")  # noqa: B023
+        # Also in a narrow window, as it is from the second page on, the list of pages shows which one this is.
+        wait_until(lambda: page.run(IN_VIEW), DEADLINE_S, f"{place} in the list of pages")
         for width, scheme in ((1400, "light"), (360, "dark")):
             page.look(width, scheme)
             # Charts take the new width when the browser tells them, a little later.

@@ -16,7 +16,8 @@ export function agentOf(state: Extract<State, { kind: "open" }>, router: string)
 }
 
 const RETRY_MS = 2000;
-export const NODES_MS = 2000;
+/** A router that is lost is to be seen within three seconds, of which its neighbours need some. */
+const NODES_MS = 1000;
 
 /** Name of the key in the storage of this tab, so that the page can be loaded again. It is worth nothing when the command
  * has ended. */

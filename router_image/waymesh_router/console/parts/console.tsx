@@ -38,6 +38,8 @@ export function Console({ session }: { session: Session }) {
   const page = PAGES.find((one) => one.name === place.page);
   useEffect(() => {
     document.title = `${page?.title ?? "Not found"} – Waymesh console`;
+    // In a narrow window, the list of pages is wider than the window.
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [page]);
   const go = (changes: Readonly<Record<string, string>>): void => {
     const given = { ...place.given, ...changes };
