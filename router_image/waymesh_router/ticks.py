@@ -65,7 +65,8 @@ class Ticks:
         self._parts = list(parts)
         self._count = 0
         self._end = 0  # ids of connections below it are known
-        self._waiting: dict[int, list[tuple[int, int]]] = {}  # by tick: ids, and octets that had moved at the last one
+        # By tick: id, octets that had moved at the last one, id, … without objects for the garbage collector
+        self._waiting: dict[int, list[int]] = {}
 
     def run(self, now: float) -> None:
         """Run all parts and the timers of connections that are due. Called every TICK_S."""
@@ -84,9 +85,11 @@ class Ticks:
         self._count += 1
         due = waiting.pop(self._count, [])
         end = self._core.connection_table.next_id
-        due += [(number, NEW) for number in range(self._end, end)]
+        for number in range(self._end, end):
+            due += number, NEW
         self._end = end
-        for number, before in due:
+        numbers = iter(due)
+        for number, before in zip(numbers, numbers):
             conn = connections.get(number)
             if conn is None:
                 continue
@@ -96,7 +99,10 @@ class Ticks:
             if moved == before and conn.state == OPENED and not conn.unread:
                 ticks = max(int(min((following - now) / (SHARE * TICK_S), QUIET_TICKS)), 1)
                 ticks -= number % (ticks // 2 + 1)  # not all of them in one tick
-            waiting.setdefault(self._count + ticks, []).append((number, moved))
+            at = self._count + ticks
+            if at not in waiting:
+                waiting[at] = []
+            waiting[at] += number, moved
 
     def _tick(self, conn: RouterConnection, now: float) -> float:
         """Run the timers of a connection; returns when it is due."""
