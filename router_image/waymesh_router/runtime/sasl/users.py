@@ -74,7 +74,8 @@ class UserFiles:
 
     def authenticator(self, listener: Mapping[str, Any]) -> UserFile | None:
         """The users of a listener: from its usersFile, or else the router's file. None if the file does not exist."""
-        file = self._files.get(_path_of(listener) or self._default or Path())
+        path = _path_of(listener) or self._default
+        file = None if path is None else self._files.get(path)
         return None if file is None else file.users
 
     def refused(self) -> int:
