@@ -40,11 +40,8 @@ class OutputBuffer:
         """Move the bytes to send into a new buffer of `cap` bytes."""
         live: cython.Py_ssize_t = self.end - self.off
         raw = bytearray(cap)
+        self.keep_marks()
         if live:
-            if self.express >= 0:
-                self.border()
-            self.edge = self.edge - self.off if self.edge >= self.off else -1
-            self.fixed = self.fixed - self.off if self.fixed > self.off else 0
             raw[:live] = self.mem[self.off : self.end]
         self.mem = memoryview(raw)
         if cython.compiled:
@@ -59,10 +56,32 @@ class OutputBuffer:
     def reserve(self, n: cython.Py_ssize_t) -> None:
         """Make room for n more bytes after `end`."""
         if self.cap - self.end < n:
+            live: cython.Py_ssize_t = self.end - self.off
             cap: cython.Py_ssize_t = self.cap
-            while cap < self.end - self.off + n:
+            if live + n <= cap and live <= self.off:
+                self.move_to_start()
+                return
+            while cap < live + n:
                 cap *= 2
             self.allocate(cap)
+
+    def move_to_start(self) -> None:
+        """Move the bytes to send to the start of the buffer. At least as many were sent since they were last moved, so
+        that a byte is moved once on average."""
+        live: cython.Py_ssize_t = self.end - self.off
+        self.keep_marks()
+        if live:
+            copy(self.out, 0, self.out, self.off, live)  # they do not overlap
+        self.off = 0
+        self.end = live
+
+    def keep_marks(self) -> None:
+        """Before a move of the bytes to send to the start of a buffer."""
+        if self.end > self.off:
+            if self.express >= 0:
+                self.border()
+            self.edge = self.edge - self.off if self.edge >= self.off else -1
+            self.fixed = self.fixed - self.off if self.fixed > self.off else 0
 
     def put(self, data: bytes) -> None:
         """Append whole frames."""
