@@ -67,7 +67,7 @@ def crowd(root: Path, clients: int) -> None:
             sid += 1
             export.put("delivery", sid, sid=sid, half="in", hops=0, producer=f"p{number:02d}", **base)
             export.put("delivery", sid, sid=sid, half="out", egress="A", hops=0, consumer="c", **base)
-        each = {"container": f"p{number:02d}", "host": f"h{number}", "dir": "in", "role": "normal", "user": f"u{number}"}
+        each = {"container": f"p{number:02d}", "host": f"h{number}", "dir": "in", "user": f"u{number}"}
         export.put("connection", number, event="open", **each)
         error = "amqp:decode-error" if number == 1 else None
         export.put("connection", number, event="close", error=error, **each)

@@ -3,8 +3,8 @@
     python -m tests.bench.many_clients FOLDER --clients 1000000 --deliveries 20000000
     waymesh analyze FOLDER --out FOLDER.report
 
-Each client connects, attaches a link, sends its share of the deliveries, and goes. Half of the records of deliveries are
-those of where they came in. Files are as large as routers make them.
+Each client connects, attaches a link, sends its share of the deliveries, and goes. Half of the records of deliveries
+are those of where they came in. Files are as large as routers make them.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_a_defect_that_such_a_fault_shows_is_found(seam: str, monkeypatch: pytes
 
 
 def test_a_link_stays_in_order_while_its_router_learns_what_others_can_take() -> None:
-    """The schedule of seed 10590, made smaller: decision 0087."""
+    """The schedule of seed 10590, made smaller: decision 0085."""
     rounds: list[Round] = [
         (Planned(0.0, "pause", "C", 6.0), Planned(2.5, "delay", "E-B", 1.4, "back", 0.14)),
         (Planned(0.0, "hold", "C-B", 2.4, "there"),),

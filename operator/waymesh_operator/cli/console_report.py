@@ -2,7 +2,7 @@
 serves the report of a cluster's analytics job.
 
 Its page is shown in a frame that may do nothing (`FRAME_FIELDS`): the names in it were chosen by clients, and a folder
-may come from anybody. Decision 0094.
+may come from anybody. Decision 0090.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ OTHERS = "(others)"
 
 def _busiest(names: pa.ChunkedArray, weight: pa.ChunkedArray) -> pa.ChunkedArray:
     """The names of the containers with most weight, and OTHERS."""
-    sums = pa.table({"name": names, "weight": weight}).group_by("name", use_threads=False).aggregate([("weight", "sum")])
+    table = pa.table({"name": names, "weight": weight})
+    sums = table.group_by("name", use_threads=False).aggregate([("weight", "sum")])
     if len(sums) <= MOST_CONTAINERS:
         return names
     order = [("weight_sum", "descending"), ("name", "ascending")]

@@ -152,7 +152,7 @@ class Rollups:
 
     @cached_property
     def events(self) -> list[Row]:
-        """The events of the window, at most MOST_ROWS: equal ones counted, topology events one by one with their times."""
+        """The events of the window, at most MOST_ROWS: equal ones counted, those of the topology one by one."""
         first, last = F.min("first_ts").alias("first"), F.max("last_ts").alias("last")
         between_routers = F.col("moment").isNotNull() | F.col("detail").contains(INTER_ROUTER)
         order = [F.desc_nulls_last(between_routers), F.desc(F.col("severity") != "info"), F.desc("count")]
@@ -160,8 +160,10 @@ class Rollups:
 
     @cached_property
     def links(self) -> list[Row]:
-        """The links of the window, at most MOST_ROWS: those of routers, then stuck ones, then those that were long without
-        credit. `idle`: the hours in which a receiver gave no credit for STARVED_S or more."""
+        """The links of the window, at most MOST_ROWS: those of routers, stuck and starved ones first.
+
+        `idle`: the hours in which a receiver gave no credit for STARVED_S or more.
+        """
         idle = self._inside & (F.col("dir") == "out") & (F.col("zero_credit_s") >= STARVED_S)
         place = F.struct(HOUR, "address", "phase", (F.col("undelivered") > 0).alias("waited"))
         return self._totals(

@@ -1,7 +1,7 @@
 """The work of a Spark task: turns the files of one shard into curated files and rollups.
 
-A shard has files of one kind and hour; an hour with many bytes has several shards, also of one router. Nothing is valid before the driver
-commits it, so a task may be killed, or run twice: the second one writes files with other names.
+A shard has files of one kind and hour; an hour with many bytes has several shards, also of one router. Nothing is
+valid before the driver commits it, so a task may be killed, or run twice: the second one writes files with other names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from waymesh_analytics.store.parsing import joined, parse_file
 from waymesh_analytics.store.places import open_place
-from waymesh_analytics.store.schemas import curated_order, curated_schema
+from waymesh_analytics.store.schemas import curated_order
 from waymesh_analytics.store.sorting import sorted_by
 
 from .definitions import ROLLUPS

@@ -6,7 +6,7 @@ in a session, and each renewal, offers OPENED times the bytes that one link may 
 What all windows have beyond `ConnectionSettings.window` takes at most 1/OPENED_PART of the router's budget, and with
 the rest of a connection at most what a connection may keep. If that is used up, clients that send nothing give theirs
 back, and while memory is short or messages wait, all do: a flow lowers the window. A client that ignores it can send no
-more than it was offered, and relief.py bounds what that takes. Decision 0098.
+more than it was offered, and relief.py bounds what that takes. Decision 0092.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the deliveries behind the first one of a group, however many wait.
 Those that came from other routers are a group, too: their ingress routers may have sent them to the consumers of this
 router, so that they do not go elsewhere. They and those that entered the mesh here take turns, so that neither stops
 the other. The group does not depend on what an ingress router has chosen: it chooses only while it knows windows, and
-later deliveries of a link would overtake earlier ones (decision 0087).
+later deliveries of a link would overtake earlier ones (decision 0085).
 """
 
 from __future__ import annotations
