@@ -80,10 +80,11 @@ def crowd(root: Path, clients: int) -> None:
 def tables(store: Store) -> dict[str, list[dict[str, Any]]]:
     """What clients decide the number of rows of."""
     from waymesh_analytics.report.tables import deliveries, objects
+    from waymesh_analytics.report.tables.table import Table
 
     rollups = store.rollups()
     talkers = deliveries.talkers(rollups)
-    made = [talkers, deliveries.balance(talkers, deliveries.traffic(rollups)), objects.links(rollups)]
+    made: list[Table[Any]] = [talkers, deliveries.balance(talkers, deliveries.traffic(rollups)), objects.links(rollups)]
     return {table.name: table.dicts() for table in [*made, objects.connections(rollups)]}
 
 

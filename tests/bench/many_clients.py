@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.export import BOOT_MS, DAY, HOUR_US, INT, PIECE, START_US, WORD, template
-from waymesh_router.telemetry.lines import LineWriter
+from waymesh_router.telemetry.lines import LineWriter, Row
 from waymesh_schema.telemetry import KINDS, FileName
 
 ROUTER = "hub"
@@ -70,7 +70,7 @@ def deliveries(root: Path, clients: int, count: int) -> Iterator[int]:
 def clients(root: Path, count: int) -> None:
     """The connections and links of `count` clients: two records each."""
     connections, links = Records(root, "connection"), Records(root, "link")
-    peer = (INT, WORD, WORD, "in", "normal", None, "app", "PLAIN", "TLSv1.3", None, INT, None, {}, None, 1000, 1000)
+    peer: Row = (INT, WORD, WORD, "in", "normal", None, "app", "PLAIN", "TLSv1.3", None, INT, None, {}, None, 100, 100)
     opened, closed = (template(connections.writer, (event, *peer)) for event in ("open", "close"))
     link = (INT, INT, WORD, "orders", "in", "endpoint", "normal", "orders", 0, None, 250, 250, 0, 0, 0)
     attached, detached = (template(links.writer, (event, *link, INT, *[0] * 9, None)) for event in ("attach", "detach"))

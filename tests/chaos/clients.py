@@ -44,7 +44,7 @@ class Clients(proton.Handler):
         ports: dict[str, int],
         seed: int,
         idle_s: float,
-        folder: Path,
+        folder: Path | None = None,
         trusted: Path | None = None,
     ) -> None:
         """`ports`: where each client connects; `idle_s`: after so long without a frame it drops a connection; `folder`:
@@ -60,6 +60,7 @@ class Clients(proton.Handler):
         self.container.selectable(self._wake)
         for name, plan in plans.items():
             if plan.program:
+                assert folder is not None, f"no folder for what {name} says"
                 words = {"port": ports[name], "idle_s": idle_s, "ca": str(trusted or "")}
                 self.group.elsewhere.append(Outside(self.group, name, plan, words, folder / f"{name}.log"))
         GARBAGE.hold()

@@ -15,7 +15,7 @@ from .options import Context, Namespace, StateDir, on_cluster
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waymesh_operator.local.mesh import LocalMesh
+    from waymesh_operator.places.local.mesh import LocalMesh
 
     from .cluster import Where
     from .console_proxy import Reach
