@@ -125,7 +125,9 @@ def wire_fault(rng: random.Random, kind: str, target: str, at: float, idle_s: fl
     if kind == "cut":
         return Planned(at, kind, target)
     if kind == "half-open":
-        return Planned(at, kind, target, way=rng.choice(WAYS[1:]))
+        way = rng.choice(WAYS[1:])
+        # a broker expects no frames while nothing happens: its own half would stay for good
+        return Planned(at, kind, target, way="there" if target in shape.brokers else way)
     if kind == "hold":
         beyond = rng.random() < 0.3
         return Planned(at, kind, target, round(1.6 * idle_s, 1) if beyond else _seconds(rng, 0.4 * idle_s), way)

@@ -37,6 +37,7 @@ def test_all_kinds_of_a_network_of_its_own_occur() -> None:
     assert {fault.target for fault in faults if fault.kind == "partition"} == set(wide.routers)
     assert {fault.target for fault in faults if fault.kind == "kill"} == {*wide.routers, *wide.brokers}
     assert any(fault.kind == "clock" and fault.amount < 0 for fault in faults)
+    assert {fault.way for fault in faults if fault.kind == "half-open" and fault.target in wide.brokers} == {"there"}
 
 
 def test_all_kinds_of_faults_of_certificates_occur() -> None:
