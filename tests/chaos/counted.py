@@ -59,7 +59,8 @@ def ask(pid: int, path: Path) -> None:
 
 def _forget() -> None:
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("waymesh"):
+        # What Cython puts there for compiled modules is no module.
+        if getattr(module, "__name__", "").startswith("waymesh"):
             for kept in vars(module).values():
                 if hasattr(kept, "cache_clear"):
                     kept.cache_clear()
