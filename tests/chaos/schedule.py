@@ -116,10 +116,12 @@ def _fault(rng: random.Random, shape: Shape, at: float, idle_s: float) -> Planne
         return Planned(at, kind, rng.choice(shape.routers), _seconds(rng, longest))
     kind = rng.choices(list(WIRE_KINDS), list(WIRE_KINDS.values()))[0]
     wires = shape.mesh_wires if rng.random() < 0.6 else shape.client_wires
-    return wire_fault(rng, kind, rng.choice(wires), at, idle_s)
+    return wire_fault(rng, kind, rng.choice(wires), at, idle_s, shape.brokers)
 
 
-def wire_fault(rng: random.Random, kind: str, target: str, at: float, idle_s: float) -> Planned:
+def wire_fault(
+    rng: random.Random, kind: str, target: str, at: float, idle_s: float, brokers: Sequence[str] = ()
+) -> Planned:
     """A fault of a wire, of one of WIRE_KINDS."""
     way = rng.choice(WAYS)
     if kind == "cut":
@@ -127,7 +129,7 @@ def wire_fault(rng: random.Random, kind: str, target: str, at: float, idle_s: fl
     if kind == "half-open":
         way = rng.choice(WAYS[1:])
         # a broker expects no frames while nothing happens: its own half would stay for good
-        return Planned(at, kind, target, way="there" if target in shape.brokers else way)
+        return Planned(at, kind, target, way="there" if target in brokers else way)
     if kind == "hold":
         beyond = rng.random() < 0.3
         return Planned(at, kind, target, round(1.6 * idle_s, 1) if beyond else _seconds(rng, 0.4 * idle_s), way)

@@ -5,7 +5,7 @@ Routing chapter "Configuring Link Routing", inter-router.md "Link routes across 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from waymesh_router.core.link_routing.held import Again
 from waymesh_router.core.link_routing.route_candidates import ClientLink, RouteCandidate, UpstreamLink
 from waymesh_router.core.link_routing.routes import LinkRoute
 from waymesh_router.core.link_routing.sessions import MirrorSessions, SessionPending
+from waymesh_router.core.link_routing.ways import HERE, Ways
 from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
 from waymesh_router.events.event import short
 
@@ -63,6 +64,7 @@ class RoutedAttaches:
         self._loads: dict[int, int] = {}  # number of forwarded links, by id of the connection
         self._made: dict[str, tuple[RouterLink, LinkRoute | None]] = {}  # nodes of dynamic termini, by address
         self._mirrors = MirrorSessions(context.portions)
+        self._ways = Ways()
         self._warned: set[str] = set()  # connectors and listeners with a warning about the names of durable links
         self.held = containers.held
         self.endings = RoutedEndings(context, interruptions)
@@ -146,9 +148,10 @@ class RoutedAttaches:
         routes = self._addresses.link_routes
         keys = self._keys(conn, text, attach.role) if text or not routing_address else None
         if keys is not None:
-            return self._candidates(conn, lk, keys), further
+            return self._candidates(conn, lk, keys, text == rewriting.COORDINATOR), further
         if routing_address and (temporary or text in ("", rewriting.COORDINATOR)):
-            return self._candidates(conn, lk, routes.match(routing_address, attach.role) or []), routing_address
+            keys = routes.match(routing_address, attach.role) or []
+            return self._candidates(conn, lk, keys, text == rewriting.COORDINATOR), routing_address
         # all links of a transaction go to the connection of its coordinator
         coordinators = self._mirrors.connections(lk.session) if not text else {}
         return [RouteCandidate(conn, None) for conn in coordinators.values()] or None, None
@@ -171,13 +174,20 @@ class RoutedAttaches:
         self.held.tick()
         self.endings.tick()
 
-    def _candidates(self, conn: RouterConnection, lk: RouterLink, keys: list[str]) -> Iterator[RouteCandidate]:
+    def _candidates(
+        self, conn: RouterConnection, lk: RouterLink, keys: list[str], coordinator: bool
+    ) -> Iterator[RouteCandidate]:
         """Candidates, best first: containers of this router, those with the fewest links first, then other routers.
 
-        The connection of the attach itself is the last choice: a container may attach to its own address. An attach of
-        an edge router is never returned to it.
+        All links of a transaction go to the connection of its coordinator, this to that of the links before it, and
+        over the same routers, also where there is a better path now. The connection of the attach itself is the last
+        choice: a container may attach to its own address. An attach of an edge router is never returned to it.
         """
-        used = self._mirrors.connections(lk.session)  # first: all links of a transaction must use its coordinator's
+        origin, ways = lk.session, self._ways
+        used: Collection[int] = self._mirrors.connections(origin)
+        led_to: Collection[str] = ()
+        if coordinator:
+            used, led_to = {there.id for there in ways.over(origin, HERE)}, ways.routers(origin)
         local: dict[int, RouteCandidate] = {}
         back: RouteCandidate | None = None
         for key in keys:
@@ -187,19 +197,25 @@ class RoutedAttaches:
                 elif not there.over:
                     local.setdefault(there.id, RouteCandidate(there, entity, key))
         yield from sorted(local.values(), key=lambda w: (w.conn.id not in used, self._loads.get(w.conn.id, 0)))
-        remote: dict[int, tuple[int, RouterConnection, str]] = {}
+        remote: dict[int, tuple[tuple[bool, int], RouteCandidate]] = {}
         for key in keys:
             address = self._addresses.by_key.get(key)
             targets: Iterable[Target] = () if address is None else address.targets.values()
             for target in targets:
                 neighbour = target.neighbour()
                 next_hop = neighbour.connection if neighbour is not None else None
-                if next_hop is not None and next_hop is not conn:
-                    cost = min(target.node.cost, remote.get(next_hop.id, (target.node.cost,))[0])
-                    remote[next_hop.id] = (cost, next_hop, key)
+                if next_hop is None:
+                    continue
+                router = target.node.id
+                next_hop = next((way for way in ways.over(origin, router) if not way.over), next_hop)
+                if next_hop is conn:
+                    continue
+                rank = (router not in led_to and next_hop.id not in used, target.node.cost)
+                if next_hop.id not in remote or rank < remote[next_hop.id][0]:
+                    remote[next_hop.id] = (rank, RouteCandidate(next_hop, None, key, router))
         found = remote.values()
-        for _, there, key in sorted(found, key=lambda f: (f[1].id not in used, f[0], self._loads.get(f[1].id, 0))):
-            yield RouteCandidate(there, None, key)
+        for _, candidate in sorted(found, key=lambda f: (*f[0], self._loads.get(f[1].conn.id, 0))):
+            yield candidate
         if back is not None and not lk.edge:
             yield back
 
@@ -219,6 +235,8 @@ class RoutedAttaches:
         self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1
         terminus = attach.remote_terminus
         route = UpstreamLink(candidate.entity, candidate.key, terminus is not None and terminus.dynamic)
+        route.origin, route.router = lk.session, candidate.router
+        self._ways.link_opened(lk.session, candidate.router, candidate.conn)
         if client is not None:
             route.owner = client.owner
             self._warn_of_names(candidate.conn, client)
@@ -245,7 +263,7 @@ class RoutedAttaches:
         """Candidates for a link of the router itself, for messages of an anonymous sender, best first."""
         conn: RouterConnection = lk.connection
         keys = self._keys(conn, rewriting.route_address(attach) or "", False)
-        return () if keys is None else self._candidates(conn, lk, keys)
+        return () if keys is None else self._candidates(conn, lk, keys, False)
 
     def answered(self, upstream: RouterLink, attach: Attach) -> None:
         """The next hop answered: answer the peer's attach."""
@@ -281,6 +299,8 @@ class RoutedAttaches:
             if not self._loads[there]:
                 del self._loads[there]
             self._mirrors.link_gone(lk.session)
+            if lk.route.origin is not None:
+                self._ways.link_gone(lk.route.origin, lk.route.router, lk.connection)
             if lk.route.entity is not None:
                 lk.route.entity.links -= 1
         self.endings.begin(lk, error)

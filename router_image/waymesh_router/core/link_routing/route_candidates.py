@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waymesh_router.core.link_routing.ways import HERE
+
 if TYPE_CHECKING:
+    from waymesh_amqp.session import Session
     from waymesh_router.core.link_routing.routes import LinkRoute
     from waymesh_router.core.model import RouterConnection, RouterLink
 
@@ -33,6 +36,8 @@ class UpstreamLink:
     made: str = ""  # address of the dynamic node
     taken: dict[Any, Any] | None = None  # filters of the source that this router applies itself
     owner: str | None = None  # of its terminus, see ClientLink; None: the terminus ends with it, or it is unknown
+    origin: Session | None = None  # of the link that it continues
+    router: str = HERE  # which it leads to, see Ways
 
 
 @dataclass(slots=True)
@@ -42,6 +47,7 @@ class RouteCandidate:
     conn: RouterConnection
     entity: LinkRoute | None
     key: str | None = None
+    router: str = HERE  # which it leads to, see Ways
 
 
 def link_route_of(link: RouterLink) -> str | None:
