@@ -341,6 +341,13 @@ static size_t consume(peer *p, const uint8_t *data, size_t n) {
   return at;
 }
 
+// Whichever write makes room in a full socket, who waited for it goes on: no event tells of it again.
+static void flush(peer *p) {
+  bool waited = p->io.blocked;
+  transport_flush(&p->io);
+  if (waited && !p->io.blocked && p->on->writable && p->stage == OPENED) p->on->writable(p);
+}
+
 static void read_peer(peer *p) {
   size_t n;
   const uint8_t *data = transport_read(&p->io, &n);
@@ -349,7 +356,7 @@ static void read_peer(peer *p) {
     if (p->io.fd < 0) return;  // dropped by a handler
     keep_tail(&p->io, data + used, n - used);
     if (p->on->turn && p->stage == OPENED) p->on->turn(p);
-    transport_flush(&p->io);
+    flush(p);
   }
   if (p->io.closed) fail(EXIT_PEER, "connection %d closed by the peer", p->index);
 }
@@ -363,7 +370,7 @@ static void heartbeats(void) {
     peer *p = peers[i];
     if (p->io.closed || !p->heartbeat_s || t - p->io.written_at < p->heartbeat_s) continue;
     put_bytes(p, "\0\0\0\10\2\0\0\0", 8);
-    transport_flush(&p->io);
+    flush(p);
   }
 }
 
@@ -380,10 +387,7 @@ void step(double timeout_s) {
   for (int i = 0; i < n; i++) {
     peer *p = peers[list[i].id];
     if (p->io.fd < 0) continue;
-    if (list[i].writable) {
-      transport_flush(&p->io);
-      if (p->on->writable && !p->io.blocked && p->stage == OPENED) p->on->writable(p);
-    }
+    if (list[i].writable) flush(p);
     if (list[i].readable && p->io.fd >= 0) read_peer(p);
   }
   heartbeats();
