@@ -17,7 +17,9 @@ FLOOR: Final = "floor"
 
 NATS: Final = "nats-server"
 """Name of the leanest message router that people run, measured beside ours."""
-REFERENCES: Final = (NATS, FLOOR)
+PEER: Final = "peer"
+"""Another AMQP router (`PEER_ROUTER`), measured beside ours."""
+REFERENCES: Final = (NATS, FLOOR, PEER)
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,18 @@ def _tls() -> Iterator[Figure]:
     yield _mesh("tls-idle-connection", "memory of an idle connection over TLS", "kB", 40, None)
 
 
+def _others() -> Iterator[Figure]:
+    """Two hops over TLS, WebSocket, one long message."""
+    hops = "two routers in a row over TLS, 100 B, unsettled, both routers"
+    yield _cost("hops-2-tls", hops)
+    yield Figure("hops-2-tls-by-plain", f"{hops}: by the cost without TLS", "×")
+    web = "1 → 1, 100 B, unsettled, over WebSocket"
+    yield _cost("ws-100", web)
+    yield Figure("ws-100-by-tcp", f"{web}: by the cost over TCP", "×")
+    yield Figure("stream-1gb", "one message of 1 GB (--stream-mb)", "µs/MB", digits=0)
+    yield Figure("stream-1gb-memory", "the same: by how much the router's memory grows", "MiB", digits=1)
+
+
 def _policy() -> list[Figure]:
     """What policy adds to a message, and what a decision on an attach takes: 10,000 a second are the target."""
     loads = {"plain": "no user-id", "user": "with user-id", "anonymous": "anonymous sender, with user-id"}
@@ -227,6 +241,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         *_turns(),
         *_streams(),
         *_tls(),
+        *_others(),
     )
 }
 

@@ -1,7 +1,7 @@
 """nats-server core as a peer: the leanest message router that people run, at most once and without settlement.
 
 It is built once from its Go module into the cache. Its messages, 100 B from one publisher to one subscriber with 250 on
-the way, are those of `pre-100` and `uns-100`.
+the way, are those of `pre-100` and `uns-100`; over TLS, those of `tls-100`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Final
 from tests.bench.errors import BenchError, UnsupportedError
 from tests.bench.scenarios import Bench
 from tests.bench.tools import cache_folder
+from tests.kit.certificates import Authority
 from tests.kit.ports import free_port
 from tests.kit.waiting import wait_until
 
@@ -27,7 +29,8 @@ SOURCES: Final = Path(__file__).resolve().parent / "nats"
 MESSAGE_BYTES: Final = 100
 WINDOW: Final = 250
 """Messages on the way at most: the credit of our scenarios."""
-SCENARIOS: Final = ("pre-100", "uns-100")
+SCENARIOS: Final[Mapping[str, bool]] = {"pre-100": False, "uns-100": False, "tls-100": True}
+"""What a scenario of ours is compared with: whether nats-server speaks TLS."""
 
 
 def build(cache: Path | None = None) -> Path:
@@ -52,27 +55,33 @@ def build(cache: Path | None = None) -> Path:
 
 
 @contextmanager
-def _server(program: Path, port: int, cores: frozenset[int] | None) -> Iterator[int]:
-    """nats-server on a port of loopback; gives its process id."""
-    with subprocess.Popen([str(program), "serve", str(port)], stdin=subprocess.DEVNULL) as process:
-        if cores:
-            os.sched_setaffinity(process.pid, cores)
-        try:
-            yield process.pid
-        finally:
-            process.kill()
-
-
-def measure(bench: Bench) -> Iterator[Mapping[str, float]]:
-    """CPU µs of the server for a message; one mapping a repetition, the same figure under both names."""
-    program = build()
+def _server(program: Path, cores: frozenset[int] | None, tls: bool) -> Iterator[tuple[int, int]]:
+    """nats-server on loopback; gives its port and process id."""
     port = free_port()
+    with tempfile.TemporaryDirectory(prefix="waymesh-bench-") as folder:
+        files: list[str] = []
+        if tls:
+            pair = Authority(Path(folder)).issue("server", {"CN": "localhost"}, hosts=("localhost", "127.0.0.1"))
+            files = [str(pair.cert), str(pair.key)]
+        with subprocess.Popen([str(program), "serve", str(port), *files], stdin=subprocess.DEVNULL) as process:
+            if cores:
+                os.sched_setaffinity(process.pid, cores)
+            try:
+                wait_until(lambda: _listens(port), 20, "nats-server listens")
+                yield port, process.pid
+            finally:
+                process.kill()
+
+
+def measure(bench: Bench, *, tls: bool = False) -> Iterator[Mapping[str, float]]:
+    """CPU µs of the server for a message; one mapping a repetition, the same figure under all names."""
+    program = build()
     warmup, seconds = ("0.2", "0.5") if bench.quick else ("0.5", "2")
-    with _server(program, port, bench.launcher.cores) as pid:
-        wait_until(lambda: _listens(port), 20, "nats-server listens")
+    names = [name for name, secure in SCENARIOS.items() if secure == tls]
+    with _server(program, bench.launcher.cores, tls) as (port, pid):
+        words = [str(port), str(pid), seconds, warmup, str(MESSAGE_BYTES), str(WINDOW), *(["tls"] if tls else [])]
         for _ in range(bench.repetitions):
-            cost = _load(program, [str(port), str(pid), seconds, warmup, str(MESSAGE_BYTES), str(WINDOW)], bench)
-            yield dict.fromkeys(SCENARIOS, cost)
+            yield dict.fromkeys(names, _load(program, words, bench))
 
 
 def _load(program: Path, arguments: list[str], bench: Bench) -> float:

@@ -14,18 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.bench.errors import BenchError
-from tests.bench.figures import FIGURES, FLOOR, NATS, Figure, Results, Spread
+from tests.bench.figures import FIGURES, FLOOR, NATS, PEER, Figure, Results, Spread
 
 BEGIN: Final = "<!-- bench: begin -->"
 END: Final = "<!-- bench: end -->"
-_HEAD: Final = (
-    "| | × nats-server | × floor | target | min / median / max | unit | C router |",
-    "|---|--:|--:|--:|--:|---|--:|",
-)
-_COLUMNS: Final = (
-    *("scenario", "", "× nats", "× floor", "× baseline", "target"),
-    *("min", "median", "max", "unit", "C router"),
-)
 
 
 @contextmanager
@@ -47,7 +39,10 @@ def show(results: Results, baseline: Results, console: Console) -> None:
     """Prints one table for each engine, then what failed."""
     for engine in results.engines():
         table = Table(title=f"engine: {engine}", title_justify="left")
-        for n, head in enumerate(_COLUMNS):
+        peer = _peer(results)
+        ratios = ("× nats", "× floor", *(f"× {name}" for name in peer), "× baseline")
+        figures = ("target", "min", "median", "max", "unit", *peer, "C router")
+        for n, head in enumerate(("scenario", "", *ratios, *figures)):
             table.add_column(head, justify="left" if n < 2 or head == "unit" else "right", no_wrap=head != "")
         for figure, spread in _measured(results, engine):
             table.add_row(*_cells(results, baseline, engine, figure, spread))
@@ -56,6 +51,24 @@ def show(results: Results, baseline: Results, console: Console) -> None:
         console.print(Text(f"failed: {failure}", style="bold red"))
     for note in results.notes:
         console.print(Text(note, style="yellow"))
+
+
+def _peer(results: Results) -> tuple[str, ...]:
+    """The peer router, if this run has measured one: two columns more."""
+    return (PEER,) if PEER in results.figures else ()
+
+
+def _medians(results: Results, figure: Figure) -> Iterator[str]:
+    """The absolute figure of the peer router, if there is a peer."""
+    for name in _peer(results):
+        spread = results.spread(name, figure.name)
+        yield _number(figure, spread.median) if spread else ""
+
+
+def _ratios(results: Results, engine: str, figure: Figure) -> Iterator[str]:
+    """By each of the references of this run."""
+    for reference in (NATS, FLOOR, *_peer(results)):
+        yield _ratio(results.ratio(engine, figure.name, reference))
 
 
 def _measured(results: Results, engine: str) -> Iterator[tuple[Figure, Spread]]:
@@ -72,14 +85,14 @@ def _cells(results: Results, baseline: Results, engine: str, figure: Figure, spr
     return [
         figure.name,
         figure.title,
-        _ratio(results.ratio(engine, figure.name, NATS)),
-        _ratio(results.ratio(engine, figure.name, FLOOR)),
+        *_ratios(results, engine, figure),
         _ratio(spread.median / before.median if before and before.median > 0 else None),
         Text("" if target is None else str(target), style=style),
         _number(figure, spread.low),
         Text(_number(figure, spread.median), style=style),
         _number(figure, spread.high),
         figure.unit,
+        *_medians(results, figure),
         "" if figure.c_router is None else f"{figure.c_router:g}",
     ]
 
@@ -103,18 +116,21 @@ def markdown(results: Results) -> str:
         "",
     ]
     for engine in results.engines():
-        lines += [f"### {engine}", "", *_HEAD]
+        peer = _peer(results)
+        heads = ["× nats-server", "× floor", *(f"× {name}" for name in peer), "target", "min / median / max"]
+        lines += [f"### {engine}", "", "| | " + " | ".join([*heads, "unit", *peer, "C router"]) + " |"]
+        lines += ["|---" + "|--:" * len(heads) + "|---" + "|--:" * len(peer) + "|--:|"]
         for figure, spread in _measured(results, engine):
             target = figure.targets.get(engine)
             values = " / ".join(_number(figure, v) for v in (spread.low, spread.median, spread.high))
             missed = " (missed)" if results.holds(engine, figure) is False else ""
             cells = [
                 f"{figure.title} (`{figure.name}`)",
-                _ratio(results.ratio(engine, figure.name, NATS)),
-                _ratio(results.ratio(engine, figure.name, FLOOR)),
+                *_ratios(results, engine, figure),
                 "" if target is None else str(target),
                 values + missed,
                 figure.unit,
+                *_medians(results, figure),
                 "" if figure.c_router is None else f"{figure.c_router:g}",
             ]
             lines.append("| " + " | ".join(cells) + " |")

@@ -81,4 +81,5 @@ def _vhost() -> dict[str, Any]:
     return {"hostname": "bench", "groups": {"staff": group}}
 
 
-SCENARIOS: Final = (Scenario("policy", _run), Scenario("policy-attach", _run_attach))
+MESSAGES: Final = Scenario("policy-on", _run)
+SCENARIOS: Final = (MESSAGES, Scenario("policy-attach", _run_attach))

@@ -37,6 +37,7 @@ class Bench:
     cores: frozenset[int] | None          # of the load generator
     external: Target | None = None        # a router that runs already
     once: bool = False                    # a single repetition: the caller repeats
+    stream_mb: int = 1000                 # length of the message of `stream-1gb`
 
     @property
     def repetitions(self) -> int:
@@ -152,6 +153,19 @@ def _run_rtt_floor(bench: Bench) -> Iterator[Mapping[str, float]]:
             yield _rtt(bench, Target((relay.pid,), relay.port, relay.port), "--relay")
 
 
+def _run_stream(bench: Bench) -> Iterator[Mapping[str, float]]:
+    """One long message, which no router may hold as a whole: a router of its own each time, for its peak of memory."""
+    words = f"--unsettled --count 1 --credit 1 --body {bench.stream_mb}000000 --drain-timeout 80 --max-seconds 85"
+    for _ in range(bench.repetitions):
+        with one_router(bench) as target:
+            result = bench.load(target, *words.split())
+        (router,) = result["routers"]
+        yield {
+            "stream-1gb": result["router_cpu_us_per_message"] / bench.stream_mb,
+            "stream-1gb-memory": (router["rss_peak_kib"] - router["rss_before_kib"]) / 1024,
+        }
+
+
 def _run_start(bench: Bench) -> Iterator[Mapping[str, float]]:
     need_start(bench)
     for _ in range(bench.repetitions):
@@ -192,6 +206,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     _cost_scenario("paced-100x50", "--rate 5000 --pairs 100", floor=True),
     _cost_scenario("spaced-20k", "--rate 20000 --tick 0", floor=True),
     _cost_scenario("hops-2", "--unsettled", hops=2),
+    Scenario("stream-1gb", _run_stream),
     Scenario("rtt", _run_rtt, _run_rtt_floor),
     Scenario("start", _run_start),
     Scenario("idle", _run_memory),

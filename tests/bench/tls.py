@@ -18,7 +18,7 @@ from typing import Any, Final
 from tests.bench.errors import BenchError
 from tests.bench.floor import FloorProcess
 from tests.bench.routers import RouterSpec, running
-from tests.bench.scenarios import Bench, Scenario, Target, need_start
+from tests.bench.scenarios import Bench, Scenario, Target, need_start, two_routers
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.ports import free_port
 
@@ -36,6 +36,14 @@ class _World:
     pair: KeyPair
 
 
+def _listener(port: int) -> tuple[str, Mapping[str, object]]:
+    """For clients over TLS, without certificates of their own."""
+    return "listener", {
+        "host": "127.0.0.1", "port": port, "saslMechanisms": "ANONYMOUS", "authenticatePeer": "no",
+        "sslProfile": "bench", "requireSsl": "yes",
+    }  # fmt: skip
+
+
 @contextmanager
 def _world(bench: Bench) -> Iterator[_World]:
     need_start(bench)
@@ -43,11 +51,7 @@ def _world(bench: Bench) -> Iterator[_World]:
         pair = Authority(Path(folder)).issue("server", {"CN": "localhost"}, hosts=("localhost", "127.0.0.1"))
         port = free_port()
         profile = {"name": "bench", "certFile": pair.cert, "privateKeyFile": pair.key}
-        listener = {
-            "host": "127.0.0.1", "port": port, "saslMechanisms": "ANONYMOUS", "authenticatePeer": "no",
-            "sslProfile": "bench", "requireSsl": "yes",
-        }  # fmt: skip
-        with running(bench.launcher, RouterSpec("A", extra=[("sslProfile", profile), ("listener", listener)])) as (a,):
+        with running(bench.launcher, RouterSpec("A", extra=[("sslProfile", profile), _listener(port)])) as (a,):
             yield _World(Target((a.pid,), a.port, a.port), Target((a.pid,), port, port), pair)
 
 
@@ -76,6 +80,36 @@ def _messages(name: str, arguments: str) -> Scenario:
                 }
 
     return Scenario(name, run)
+
+
+@contextmanager
+def _two_over_tls(bench: Bench) -> Iterator[Target]:
+    """A and B, connected over TLS, where both show certificates; clients speak TLS with both."""
+    with tempfile.TemporaryDirectory(prefix="waymesh-bench-") as folder:
+        authority = Authority(Path(folder))
+        pair = authority.issue("router", {"CN": "localhost"}, hosts=("localhost", "127.0.0.1"))
+        files = {"caCertFile": authority.cert, "certFile": pair.cert, "privateKeyFile": pair.key}
+        profile = ("sslProfile", {"name": "bench", **files})
+        a, b, mesh = free_port(), free_port(), free_port()
+        between = {
+            "host": "127.0.0.1", "port": mesh, "role": "inter-router", "sslProfile": "bench",
+            "saslMechanisms": "EXTERNAL",
+        }  # fmt: skip
+        accepts = ("listener", {**between, "authenticatePeer": "yes", "requireSsl": "yes"})
+        specs = (
+            RouterSpec("A", extra=[profile, _listener(a), accepts]),
+            RouterSpec("B", extra=[profile, _listener(b), ("connector", between)]),
+        )
+        with running(bench.launcher, *specs) as routers:
+            yield Target(tuple(router.pid for router in routers), a, b)
+
+
+def _run_hops(bench: Bench) -> Iterator[Mapping[str, float]]:
+    words = ["--at-least", "1000", "--unsettled"]
+    with two_routers(bench) as plain, _two_over_tls(bench) as over_tls:
+        for _ in range(bench.repetitions):
+            without, own = _cost(bench, plain, *words), _cost(bench, over_tls, "--tls", *words)
+            yield {"hops-2-tls": own, "hops-2-tls-by-plain": own / without}
 
 
 def _cpu_s(pid: int) -> float:
@@ -137,6 +171,7 @@ def _run_idle(bench: Bench) -> Iterator[Mapping[str, float]]:
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     _messages("tls-100", ""),
     _messages("tls-10k", "--body 10000"),
+    Scenario("hops-2-tls", _run_hops),
     _handshakes("tls-handshake", resumed=False),
     _handshakes("tls-resumed", resumed=True),
     Scenario("tls-idle", _run_idle),

@@ -35,6 +35,7 @@ static const char HELP[] =
     "  --address NAME         address, or prefix of the addresses (bench)\n"
     "  --pid PID[,PID...]     router processes whose CPU and memory are read from /proc\n"
     "  --tls                  AMQPS; the certificate is not checked\n"
+    "  --ws                   AMQP over WebSocket, also together with --tls\n"
     "  --relay                no AMQP handshake: the peer is the byte relay of floor.c (load with pairs, or rtt)\n"
     "\n"
     "load\n"
@@ -44,7 +45,7 @@ static const char HELP[] =
     "  --unsettled            deliveries are settled by the receiver (default: sent settled)\n"
     "  --each                 one disposition a message (default: ranges)\n"
     "  --credit N             receivers' credit, renewed at half of it (250)\n"
-    "  --body BYTES           16 ... 67108864 (100)\n"
+    "  --body BYTES           16 ... 1073741824 (100)\n"
     "  --user-id NAME         properties with this user-id in each message\n"
     "  --anonymous            senders without a target; the address is in the properties of each message\n"
     "  --max-frame BYTES      max-frame-size announced and used (65536)\n"
@@ -123,7 +124,8 @@ static const struct spec { const char *name; int kind; void *to; double low, hig
     {"connections", INT, &opt.connections, 1, MAX_CONNECTIONS}, {"links", INT, &opt.links, 0, 100000},
     {"multicast", FLAG, &opt.multicast, 0, 0}, {"unsettled", FLAG, &opt.unsettled, 0, 0},
     {"each", FLAG, &opt.each, 0, 0}, {"anonymous", FLAG, &opt.anonymous, 0, 0},
-    {"tls", FLAG, &opt.tls, 0, 0}, {"relay", FLAG, &opt.relay, 0, 0}, {"allow-loss", FLAG, &opt.allow_loss, 0, 0},
+    {"tls", FLAG, &opt.tls, 0, 0}, {"ws", FLAG, &opt.ws, 0, 0}, {"relay", FLAG, &opt.relay, 0, 0},
+    {"allow-loss", FLAG, &opt.allow_loss, 0, 0},
     {"per-link", FLAG, &opt.per_link, 0, 0}, {"progress", FLAG, &opt.progress, 0, 0},
     {"body", U32, &opt.body, MIN_BODY, MAX_BODY}, {"credit", U32, &opt.credit, 1, 1000000},
     {"at-least", U32, &opt.at_least, 1, 1e8}, {"max-frame", U32, &opt.max_frame, 512, 1 << 20},
@@ -167,6 +169,7 @@ static void check_options(void) {
   }
   if (opt.pairs) opt.senders = opt.receivers = opt.pairs;
   bool paired = opt.pairs || (opt.senders == 1 && opt.receivers == 1 && !opt.multicast);
+  if (opt.relay && opt.ws) fail(EXIT_USAGE, "--relay and --ws exclude each other");
   if (opt.relay && (opt.mode > MODE_RTT || !paired)) fail(EXIT_USAGE, "--relay joins pairs only");
   if (opt.warmup < 0) opt.warmup = opt.count ? 0 : 0.5;
   if (opt.mode == MODE_LOAD && opt.count && opt.warmup > 0) fail(EXIT_USAGE, "--warmup does not go with --count");

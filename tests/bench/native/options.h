@@ -7,7 +7,7 @@
 
 enum mode { MODE_LOAD, MODE_RTT, MODE_IDLE, MODE_REACH };
 enum exit_code { EXIT_OK = 0, EXIT_MESSAGES = 1, EXIT_USAGE = 2, EXIT_CONNECT = 3, EXIT_PEER = 4, EXIT_TIMEOUT = 5 };
-enum { MAX_PIDS = 16, MAX_LINKS = 2000, MAX_CONNECTIONS = 20000, MIN_BODY = 16, MAX_BODY = 64 << 20 };
+enum { MAX_PIDS = 16, MAX_LINKS = 2000, MAX_CONNECTIONS = 20000, MIN_BODY = 16, MAX_BODY = 1 << 30 };
 #define MAX_COUNT 500000000ull
 #define MAX_RUN_S 600.0
 
@@ -16,7 +16,7 @@ typedef struct options {
   const char *host, *address, *user_id;
   int send_port, recv_port;
   int senders, receivers, pairs, samples, connections, links;
-  bool multicast, unsettled, each, tls, relay, allow_loss, per_link, progress, close_gone, anonymous;
+  bool multicast, unsettled, each, tls, ws, relay, allow_loss, per_link, progress, close_gone, anonymous;
   uint32_t body, credit, max_frame, at_least;
   uint64_t count;           // 0: bounded by seconds
   double seconds, warmup, rate, tick, hold, linger, interval;

@@ -54,6 +54,13 @@ static ssize_t write_some(transport *t, const uint8_t *p, size_t n) {
   return send(t->fd, p, n, MSG_NOSIGNAL);
 }
 
+static ssize_t read_one(transport *t, uint8_t *p) {
+#ifdef BENCH_TLS
+  if (t->ssl) return tls_result(t->ssl, SSL_read(t->ssl, p, 1));
+#endif
+  return recv(t->fd, p, 1, 0);
+}
+
 static ssize_t read_some(transport *t, uint8_t *p, size_t n) {
 #ifdef BENCH_TLS
   if (t->ssl) {  // all records that are there: bytes inside OpenSSL raise no further event
@@ -64,6 +71,19 @@ static ssize_t read_some(transport *t, uint8_t *p, size_t n) {
   }
 #endif
   return recv(t->fd, p, n, 0);
+}
+
+// Blocking, octet by octet: what follows the answer is AMQP already.
+static void upgrade(transport *t, int port) {
+  char text[WS_MAX_ANSWER];
+  size_t n = ws_request(text, sizeof text, opt.host, port), have = 0;
+  if (n >= sizeof text || write_some(t, (uint8_t *)text, n) != (ssize_t)n) fail(EXIT_CONNECT, "WebSocket: not sent");
+  do {
+    if (have == sizeof text - 1 || read_one(t, (uint8_t *)text + have) != 1)
+      fail(EXIT_CONNECT, "WebSocket: no whole answer");
+    text[++have] = 0;
+  } while (have < 4 || memcmp(text + have - 4, "\r\n\r\n", 4));
+  if (!ws_accepted(text)) fail(EXIT_CONNECT, "WebSocket refused: %.*s", (int)strcspn(text, "\r"), text);
 }
 
 static int connect_once(const struct addrinfo *a) {
@@ -93,6 +113,7 @@ void transport_connect(transport *t, int port, double timeout_s) {
 #ifdef BENCH_TLS
   if (opt.tls) start_tls(t);
 #endif
+  if (opt.ws) upgrade(t, port);
 }
 
 void transport_watch(transport *t, uint32_t id) {
@@ -117,7 +138,7 @@ void transport_close(transport *t) {
   free(t->out);
   free(t->tail);
   t->out = t->tail = NULL;
-  t->out_off = t->out_len = t->out_cap = t->tail_len = t->tail_cap = 0;
+  t->out_off = t->out_len = t->out_cap = t->framed = t->tail_len = t->tail_cap = 0;
 }
 
 uint8_t *out_room(transport *t, size_t n) {
@@ -138,8 +159,19 @@ static void want_write(transport *t, bool on) {
   t->blocked = on;
 }
 
+// One WebSocket frame of all that was put since the last one.
+static void frame_new(transport *t) {
+  size_t n = t->out_len - t->framed, head = ws_head_size(n);
+  if (!n) return;
+  out_room(t, head);
+  memmove(t->out + t->framed + head, t->out + t->framed, n);
+  ws_frame(t->out + t->framed, n);
+  t->framed = t->out_len += head;
+}
+
 void transport_flush(transport *t) {
   if (t->closed || t->out_off == t->out_len) return;
+  if (opt.ws) frame_new(t);
   while (t->out_off < t->out_len) {
     ssize_t k = write_some(t, t->out + t->out_off, t->out_len - t->out_off);
     if (k <= 0) {
@@ -149,7 +181,7 @@ void transport_flush(transport *t) {
     }
     t->out_off += (size_t)k;
   }
-  t->out_off = t->out_len = 0;
+  t->out_off = t->out_len = t->framed = 0;
   t->written_at = now_s();
   want_write(t, false);
 }
@@ -164,6 +196,7 @@ uint8_t *transport_read(transport *t, size_t *n) {
   ssize_t k = read_some(t, shared + t->tail_len, READ_SIZE);
   if (k < 0 && (errno == EAGAIN || errno == EINTR)) return NULL;
   if (k <= 0) { t->closed = true; return NULL; }
+  if (opt.ws && !(k = (ssize_t)ws_unframe(&t->ws, shared + t->tail_len, (size_t)k))) return NULL;
   if (t->tail_len) memcpy(shared, t->tail, t->tail_len);
   *n = t->tail_len + (size_t)k;
   t->tail_len = 0;

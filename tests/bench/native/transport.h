@@ -1,9 +1,11 @@
-// Sockets, TLS, buffers and the epoll loop.
+// Sockets, TLS, WebSocket, buffers and the epoll loop.
 #ifndef TRANSPORT_H
 #define TRANSPORT_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "web_socket.h"
 
 typedef struct transport {
   int fd;
@@ -11,6 +13,8 @@ typedef struct transport {
   void *ssl;
   uint8_t *out;              // bytes not yet written: out[out_off .. out_len)
   size_t out_off, out_len, out_cap;
+  size_t framed;             // with --ws: out[0 .. framed) are WebSocket frames, what follows is AMQP yet to be framed
+  ws_reader ws;
   uint8_t *tail;             // an incomplete frame
   size_t tail_len, tail_cap;
   bool blocked;              // waiting for EPOLLOUT

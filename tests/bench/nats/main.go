@@ -1,7 +1,7 @@
 // Bench peer: nats-server core, and a client that sends and receives through it at most once.
 //
-//	nats serve PORT            runs nats-server on loopback
-//	nats load PORT PID SECONDS WARMUP SIZE WINDOW
+//	nats serve PORT [CERTIFICATE KEY]    runs nats-server on loopback, with TLS if it gets a certificate
+//	nats load PORT PID SECONDS WARMUP SIZE WINDOW [tls]
 //
 // `load` has one publisher and one subscriber, each on a connection of its own. At most WINDOW messages are on the way,
 // so that the server never drops a slow consumer. It prints one JSON line: messages and CPU time of the process PID.
@@ -10,6 +10,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,12 +31,12 @@ const subject = "bench"
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) < 3 {
-		log.Fatal("usage: nats serve PORT | nats load PORT PID SECONDS WARMUP SIZE WINDOW")
+		log.Fatal("usage: nats serve PORT [CERTIFICATE KEY] | nats load PORT PID SECONDS WARMUP SIZE WINDOW [tls]")
 	}
 	port := number(os.Args[2])
 	switch os.Args[1] {
 	case "serve":
-		serve(port)
+		serve(port, os.Args[3:])
 	case "load":
 		load(port, os.Args[3:])
 	default:
@@ -55,20 +56,31 @@ func check(err error) {
 	}
 }
 
-func serve(port int) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: false, NoLog: true})
+func serve(port int, files []string) {
+	options := server.Options{Host: "127.0.0.1", Port: port, NoSigs: false, NoLog: true}
+	if len(files) == 2 {
+		pair, err := tls.LoadX509KeyPair(files[0], files[1])
+		check(err)
+		options.TLS, options.TLSTimeout = true, 5
+		options.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
+	}
+	s, err := server.NewServer(&options)
 	check(err)
 	s.Start()
 	s.WaitForShutdown()
 }
 
-// connect dials the server and finishes the handshake of the NATS client protocol.
-func connect(port int) (net.Conn, *bufio.Reader) {
+// connect dials the server and finishes the handshake of the NATS client protocol. TLS begins after INFO.
+func connect(port int, secure bool) (net.Conn, *bufio.Reader) {
 	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	check(err)
 	reader := bufio.NewReaderSize(conn, 1<<18)
 	_, err = reader.ReadString('\n') // INFO
 	check(err)
+	if secure {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		reader = bufio.NewReaderSize(conn, 1<<18)
+	}
 	_, err = conn.Write([]byte("CONNECT {\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
 	check(err)
 	_, err = reader.ReadString('\n') // PONG
@@ -77,8 +89,9 @@ func connect(port int) (net.Conn, *bufio.Reader) {
 }
 
 func load(port int, arguments []string) {
-	if len(arguments) != 5 {
-		log.Fatal("load takes PORT PID SECONDS WARMUP SIZE WINDOW")
+	secure := len(arguments) == 6 && arguments[5] == "tls"
+	if len(arguments) != 5 && !secure {
+		log.Fatal("load takes PORT PID SECONDS WARMUP SIZE WINDOW [tls]")
 	}
 	pid := number(arguments[0])
 	seconds, err := strconv.ParseFloat(arguments[1], 64)
@@ -87,12 +100,12 @@ func load(port int, arguments []string) {
 	check(err)
 	size, window := number(arguments[3]), int64(number(arguments[4]))
 
-	subscriber, from := connect(port)
+	subscriber, from := connect(port, secure)
 	_, err = subscriber.Write([]byte("SUB " + subject + " 1\r\nPING\r\n"))
 	check(err)
 	_, err = from.ReadString('\n')
 	check(err)
-	publisher, _ := connect(port)
+	publisher, _ := connect(port, secure)
 
 	var received, stop atomic.Int64
 	more := make(chan struct{}, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from rich.console import Console
 from tests.bench import __main__ as bench
 from tests.bench import output, versus
 from tests.bench.errors import BenchError
-from tests.bench.figures import COMPILED, FIGURES, FLOOR, NATS, Results
-from tests.bench.routers import RouterSpec, config_text
+from tests.bench.figures import COMPILED, FIGURES, FLOOR, NATS, PEER, Results
+from tests.bench.routers import Launcher, RouterSpec, config_text
+from tests.bench.scenarios import Bench
+from tests.bench.tools import Tools
 from waymesh_schema.config import parse_conf
 
 pytestmark = pytest.mark.engine_independent
@@ -27,6 +30,12 @@ def results() -> Results:
     results.add(NATS, {"uns-100": 0.8})
     results.failures.append("compiled pre-10k: lost 3")
     return results
+
+
+@pytest.fixture
+def scenario_bench() -> Bench:
+    launcher = Launcher("router -c {config}", {"WAYMESH_ENGINE": COMPILED}, frozenset({0}))
+    return Bench(Tools(Path("loadgen"), Path("floor")), launcher, COMPILED, True, None)
 
 
 def test_median_against_target(results: Results) -> None:
@@ -50,6 +59,62 @@ def test_table_shows_target_floor_baseline_and_failure(results: Results) -> None
         *("0.30", "0.50", "0.60", "µs/msg", "4.9"),
     ]
     assert "lost 3" in text
+
+
+def test_a_peer_router_has_a_ratio_and_a_figure(results: Results) -> None:
+    results.add(PEER, {"uns-100": 1.0})
+    console = Console(width=180, file=io.StringIO())
+    with console.capture() as captured:
+        output.show(results, Results({}), console)
+    row = next(line for line in captured.get().splitlines() if "uns-100" in line)
+    assert [cell.strip() for cell in row.split("│")[3:-1]] == [
+        *("0.62", "5.00", "0.50", "", "≤ 0.6 × nats-server"),
+        *("0.30", "0.50", "0.60", "µs/msg", "1.00", "4.9"),
+    ]
+    assert results.engines() == [COMPILED]
+    head, _, row = [line for line in output.markdown(results).splitlines() if line.startswith("|")][:3]
+    cells = dict(zip(head.split(" | "), row.split(" | "), strict=True))
+    assert cells["× peer"] == "0.50"
+    assert cells["peer"] == "1.00"
+
+
+def test_what_the_peer_cannot_do_is_a_note(scenario_bench: Bench) -> None:
+    def fails(_: Bench) -> Iterator[Mapping[str, float]]:
+        raise BenchError("lost 3")
+
+    results = Results({})
+    bench.measure(results, PEER, "uns-100", fails, scenario_bench)
+    assert (results.failures, results.notes) == ([], ["peer uns-100: lost 3"])
+    bench.measure(results, COMPILED, "uns-100", fails, scenario_bench)
+    assert results.failures == ["compiled uns-100: lost 3"]
+
+
+def test_the_peer_is_another_program_alike(scenario_bench: Bench) -> None:
+    assert bench.peer_of(scenario_bench, None) is None
+    peer = bench.peer_of(scenario_bench, "/opt/other router")
+    assert peer
+    assert peer.launcher == Launcher("'/opt/other router' -c {config}", {}, scenario_bench.launcher.cores)
+
+
+def test_the_peer_router_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEER_ROUTER", "/opt/router")
+    assert bench.parser().parse_args([]).peer_router == "/opt/router"
+    monkeypatch.setenv("PEER_ROUTER", "")
+    assert bench.parser().parse_args([]).peer_router is None
+
+
+def test_the_quick_form_is_what_messages_pass() -> None:
+    quick = {scenario.name for scenario in bench.chosen(None, quick=True)}
+    assert {"uns-100", "hops-2-tls", "ws-100", "stream-1gb", "policy-on"} <= quick
+    assert not quick & {"telemetry", "floods", "attacks", "turns", "policy-attach"}
+    assert [scenario.name for scenario in bench.chosen(["turns"], quick=True)] == ["turns"]
+    assert quick < {scenario.name for scenario in bench.chosen(None)}
+
+
+@pytest.mark.parametrize("megabytes", ["0", "1001"])
+def test_the_length_of_the_stream_is_bounded(megabytes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--only", "stream-1gb", "--stream-mb", megabytes]) == 2
+    assert "--stream-mb" in capsys.readouterr().err
 
 
 def test_page_is_changed_between_its_marks_only(results: Results, tmp_path: Path) -> None:

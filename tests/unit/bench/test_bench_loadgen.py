@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.bench.tools import Tools
+from tests.kit.certificates import Authority
+from tests.kit.ports import free_port
+from tests.kit.process import section, standalone
 from tests.kit.waiting import DEADLINE_S
 from tests.unit.bench.bench_fake_router import RELEASED, FakeRouter, Faults
 from tests.unit.bench.conftest import Loadgen
@@ -36,6 +40,8 @@ FOR_THE_LOST = "--drain-timeout 5"
         ("--port 1 --max-seconds nan", "--max-seconds: not a number: nan"),
         ("--port 1 --mode fast", "--mode: unknown value: fast"),
         ("--port 1 --pairs 2 --multicast", "--pairs and --multicast exclude each other"),
+        ("--port 1 --relay --ws", "--relay and --ws exclude each other"),
+        ("--port 1 --body 1073741825", "--body: 1073741825 is outside 16 ... 1073741824"),
         ("--port 1 --relay --senders 2 --receivers 2", "--relay joins pairs only"),
         ("--port 1 --count 1 --warmup 1", "--warmup does not go with --count"),
     ],
@@ -238,3 +244,32 @@ def test_progress(loadgen: Loadgen) -> None:
     with FakeRouter() as router:
         run = loadgen(f"--port {router.port} --count 3 --progress")
     assert [event["event"] for event in run.events] == ["ready", "measuring", "draining", "result"]
+
+
+@pytest.mark.parametrize(
+    ("secure", "mode"),
+    [(False, "--count 3000 --unsettled"), (False, "--count 30 --body 100000"), (True, "--count 3000 --unsettled")],
+)
+def test_everything_passes_over_web_socket(loadgen: Loadgen, tmp_path: Path, secure: bool, mode: str) -> None:
+    port = free_port()
+    pair = Authority(tmp_path).issue("server", {"CN": "localhost"})
+    profile = section("sslProfile", name="server", certFile=pair.cert, privateKeyFile=pair.key)
+    tls = {"sslProfile": "server", "requireSsl": True} if secure else {}
+    web = section("listener", name="web", host="127.0.0.1", port=port, http=True, authenticatePeer=False, **tls)
+    router = standalone(tmp_path, extra=(profile if secure else "") + web).start()
+    try:
+        run = loadgen(f"--ws --port {port} {mode} {'--tls' if secure else ''}")
+    finally:
+        router.stop()
+    assert run.code == 0
+    assert run.result["sent"] == run.result["received"] == run.result["expected"]
+
+
+def test_web_socket_at_a_port_of_amqp(loadgen: Loadgen, tmp_path: Path) -> None:
+    router = standalone(tmp_path).start()
+    try:
+        run = loadgen(f"--ws --port {router.port} --count 1")
+    finally:
+        router.stop()
+    assert run.code == 3
+    assert "WebSocket: no whole answer" in run.stderr
