@@ -15,7 +15,7 @@ from waymesh_router.policy.links import LinkRequest
 from waymesh_router.policy.vhosts import parse_policy
 
 ROUNDS: Final = 6
-QUICK_ROUNDS: Final = 2
+QUICK_ROUNDS: Final = 1
 TIMES: Final = ("--warmup", "0.1", "--seconds", "0.9", "--at-least", "1000", "--unsettled")
 USER: Final = "anonymous"
 LOADS: Final[Mapping[str, tuple[str, ...]]] = {
