@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from tests.chaos.crowds import Crowds
 from tests.chaos.events import (
     ABORTED,
     ACCEPTED,
@@ -41,16 +42,16 @@ GIVEN_BACK = (RELEASED, MODIFIED)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the run promises. `multicast`: these addresses; `lossy`: where pre-settled messages may be dropped without
-    a fault, because more wait than decision 0006 keeps. `stored`: queues of a broker lie on the way; `exchanges`: to
-    which addresses an exchange copies what is sent to its own. `settling_s`: a consumer has been attached, or gone,
-    this long before every router knows it; `stall_s`: so long a producer may be without credit while a consumer has
-    some."""
+    """What the run promises. `multicast`: these addresses; `stored`: queues of a broker lie on the way; `exchanges`: to
+    which addresses an exchange copies what is sent to its own. `kept`: so many messages wait at an address, or for one
+    consumer of a multicast address, before a router drops pre-settled ones (decision 0006). `settling_s`: a consumer
+    has been attached, or gone, this long before every router knows it; `stall_s`: so long a producer may be without
+    credit while a consumer has some."""
 
     multicast: frozenset[str] = frozenset()
-    lossy: frozenset[str] = frozenset()
     stored: frozenset[str] = frozenset()
     exchanges: dict[str, frozenset[str]] = field(default_factory=dict)
+    kept: int = 1000
     settling_s: float = 2.0
     stall_s: float = 10.0
 
@@ -90,6 +91,11 @@ class Message:
     def address(self) -> str:
         return self.sent.to or self.producer.terms.address
 
+    @property
+    def way(self) -> tuple[str, int, bool]:
+        """What has the same one stays in order: the producer's link, the priority, and whether it was sent settled."""
+        return self.sent.link, self.sent.priority, self.sent.settled
+
     def states(self) -> set[str]:
         """The outcomes that consumers gave; of a delivery that the router settled: accepted."""
         settled = {ACCEPTED for receipt in self.receipts if receipt.settled}
@@ -118,6 +124,7 @@ class History:
         self.end = ordered[-1].at if ordered else 0.0
         for event in sorted(ordered, key=lambda event: not isinstance(event, Attached | Sent)):
             self._read(event)
+        self.crowds = Crowds(self)
 
     def _read(self, event: Event) -> None:
         match event:
@@ -245,20 +252,23 @@ def _is_lost(history: History, message: Message, terms: Terms) -> bool:
         return False
     if not message.sent.settled:
         return any(outcome.state == ACCEPTED for outcome in message.outcomes)
-    dropped = message.address in terms.lossy or message.address in terms.multicast
-    return not dropped and not history.breaks.within(message.sent.at, history.end)
+    if message.address in terms.multicast or history.breaks.within(message.sent.at, history.end):
+        return False
+    return not history.crowds.may_drop(message, "", terms.kept)
 
 
 def _holes(history: History, message: Message, terms: Terms) -> Iterator[str]:
     """Consumers that should have a copy of a multicast message, and have not."""
-    if message.address not in terms.multicast or message.address in terms.lossy:
+    if message.address not in terms.multicast:
         return
     if history.breaks.within(message.sent.at - terms.settling_s, history.end):
         return
     got = {receipt.link for receipt in message.receipts}
     for name, link in history.links.items():
         known = link.terms.at + terms.settling_s <= message.sent.at and link.end == math.inf
-        if known and not link.terms.sender and link.terms.address == message.address and name not in got:
+        if not known or link.terms.sender or link.terms.address != message.address or name in got:
+            continue
+        if not (message.sent.settled and history.crowds.may_drop(message, name, terms.kept)):
             yield name
 
 
@@ -286,9 +296,8 @@ def _order(history: History, terms: Terms) -> Iterator[Violation]:
                 continue
             if message.receipts[0] is not receipt and message.address not in terms.multicast:
                 continue
-            way = (message.sent.link, message.sent.priority, message.sent.settled)
-            before = last.get(way)
-            last[way] = message
+            before = last.get(message.way)
+            last[message.way] = message
             if before is None or before.sent.number <= message.sent.number:
                 continue
             if link.terms.fallback and _ended(history, message, before.receipts[0].at, terms):

@@ -29,9 +29,9 @@ LAST = Attached(100, "last", "", False)
 """The run goes on until then."""
 TERMS = Terms(
     multicast=frozenset({"news"}),
-    lossy=frozenset({"flood"}),
     stored=frozenset({"queue"}),
     exchanges={"alerts": frozenset({"near", "far"})},
+    kept=10,
 )
 QUEUE = [Attached(0, "p", "queue", True), Attached(0, "c", "queue", False), Attached(0, "d", "queue", False)]
 ALERTS = [Attached(0, "p", "alerts", True), Attached(0, "c", "near", False), Attached(0, "d", "far", False)]
@@ -238,9 +238,50 @@ def test_an_exchange_copies_to_each_of_its_addresses() -> None:
     assert kinds([*copies, Attached(0, "x", "work", False), received("x", settled=True)], ALERTS) == ["stranger"]
 
 
-def test_dropped_where_more_wait_than_is_kept() -> None:
-    begin = [Attached(0, "p", "flood", True), Attached(0, "c", "flood", False)]
-    assert kinds([sent(settled=True)], begin) == []
+def _flood(until: float, missing: int, link: str = "c") -> list[Event]:
+    """12 messages, one each 0.1 s. What one consumer gets comes at `until`, one in 0.1 s, without the missing one."""
+    events: list[Event] = []
+    for number in range(12):
+        name = f"m{number}"
+        events.append(sent(name, number, at=10 + number * 0.1, settled=True))
+        if number != missing:
+            events.append(received(link, name, until + number * 0.1, settled=True))
+    return events
+
+
+def test_a_copy_is_dropped_where_more_wait_than_is_kept() -> None:
+    others: list[Event] = [received("d", f"m{number}", 12, settled=True) for number in range(12)]
+    assert kinds([*_flood(20, 11), *others], NEWS) == []
+    assert kinds([*_flood(20, 10), *others], NEWS) == []
+    assert kinds([*_flood(10.5, 11), *others], NEWS) == ["hole"]  # five waited
+    assert kinds([*_flood(20, 0), *others], NEWS) == []  # how long it was on its way is not known
+    late: list[Event] = [sent("n", 12, at=30, settled=True), received("d", "n", 31, settled=True)]
+    assert kinds([*_flood(20, -1), *late, *others], NEWS) == ["hole"]  # none waited any more
+    early: list[Event] = [sent("n", -2, at=9, settled=True), received("d", "n", 9.1, settled=True)]
+    following: list[Event] = [sent("o", -1, at=9.2, settled=True)]
+    following += [received(link, "o", 9.3, settled=True) for link in "cd"]
+    assert kinds([*early, *_flood(20, -1), *others], NEWS) == []
+    assert kinds([*early, *following, *_flood(20, -1), *others], NEWS) == ["hole"]  # the next one came before that
+
+
+def test_a_copy_that_others_waited_for_is_no_reason() -> None:
+    """What waits for one consumer is not dropped for another one, and nothing that is unsettled is."""
+    others: list[Event] = [received("d", f"m{number}", 10.05 + number * 0.1, settled=True) for number in range(11)]
+    assert kinds([*_flood(20, -1), *others], NEWS) == ["hole"]
+    unsettled: list[Event] = [sent("n", 12, at=11.15), received("d", "n", 12)]
+    unsettled += [Answered(12, "d", "n", "accepted"), Outcome(13, "p", "n", "accepted")]
+    copies: list[Event] = [received("d", f"m{number}", 12, settled=True) for number in range(12)]
+    assert kinds([*_flood(20, -1), *copies, *unsettled], NEWS) == ["hole"]
+
+
+def test_a_message_is_dropped_where_more_wait_than_is_kept() -> None:
+    assert kinds(_flood(20, 11)) == []
+    assert kinds(_flood(10.5, 11)) == ["loss"]
+    assert kinds([*_flood(20, -1), sent("n", 12, at=30, settled=True)]) == ["loss"]
+    released = [event for event in _flood(20, 11) if not isinstance(event, Received)]
+    unsettled: list[Event] = [Sent(e.at, "p", e.message, e.number, False) for e in released[:11] if isinstance(e, Sent)]
+    unsettled += [Outcome(20, "p", f"m{number}", "released") for number in range(11)]
+    assert kinds([*unsettled, released[11]]) == []
 
 
 def test_faults_that_overlap() -> None:

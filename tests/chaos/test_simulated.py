@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from tests.chaos.__main__ import fails_alike
-from tests.chaos.events import Fault, Received
+from tests.chaos.events import Event, Fault, Received
 from tests.chaos.planted import DEFECTS, FOUND_BY
 from tests.chaos.schedule import Planned, Round
 from tests.chaos.simulated import schedule_of, shrink, simulate
-from tests.chaos.workload import PLANS, WITHOUT_BROKERS
+from tests.chaos.workload import PLANS, TICKS, WITHOUT_BROKERS, Plan, Receives, Sends
 from waymesh_amqp.connection import Connection
+from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.model import RouterLink
 from waymesh_router.core.settlement.interruptions import Interruptions
 from waymesh_router.runtime.spool import files
 from waymesh_router.runtime.spool.spool import RecordCounter
@@ -121,6 +123,39 @@ def test_a_link_stays_in_order_while_its_router_learns_what_others_can_take() ->
         (Planned(0.0, "hold", "C-B", 2.4, "there"),),
     ]
     assert simulate(10590, rounds, IDLE_S).violations == []
+
+
+FLOOD = {
+    "sender-e": Plan("E", (Sends(TICKS, True, 90.0),) * 4),
+    "taker-a": Plan("A", (Receives(TICKS),)),
+    "taker-c": Plan("C", (Receives(TICKS),)),
+}
+"""More messages for consumers of a multicast address than decision 0006 keeps while one of them gets nothing."""
+STOPPED: list[Round] = [(Planned(0.0, "hold", "taker-c", 4.5),)]
+
+
+def _missing(events: list[Event]) -> int:
+    """How many copies taker-c did not get."""
+    got = [event for event in events if isinstance(event, Received)]
+    return sum(event.link.startswith("taker-a") for event in got) - sum(
+        event.link.startswith("taker-c") for event in got
+    )
+
+
+def test_copies_for_a_slow_consumer_are_dropped_only_where_too_many_wait() -> None:
+    result = simulate(3, STOPPED, IDLE_S, plans=FLOOD)
+    assert result.violations == []
+    assert 100 < _missing(result.events) < 1000
+
+
+@pytest.mark.engine_independent  # methods of the interpreted engine are replaced
+def test_copies_that_are_dropped_too_early_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(self: Multicast, out: RouterLink, lk: RouterLink) -> bool:
+        return out.queue is not None and len(out.queue) >= 500
+
+    monkeypatch.setattr(Multicast, "enough_wait", defective)
+    violations = simulate(3, STOPPED, IDLE_S, patience_s=5.0, plans=FLOOD).violations
+    assert {violation.kind for violation in violations} == {"hole"}
 
 
 def test_a_seed_is_one_history() -> None:
