@@ -13,9 +13,11 @@ from tests.kit.steps import steps
 from tests.unit.core.edge_peer import UP, EdgePeer
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
+from waymesh_amqp.performatives import Disposition
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.forwarding.annotations import Annotations
 from waymesh_router.core.forwarding.pending_queue import PendingQueue
+from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.model import Queued
 
 SLACK = 40
@@ -168,6 +170,39 @@ def test_what_has_only_its_own_edge_router_left_is_released(hub: Hub) -> None:
     assert waiting(hub) == 2
 
 
+def test_what_has_no_path_is_released_while_others_wait_for_a_consumer(hub: Hub) -> None:
+    """The only consumer that is left, at router C, has no credit: what a client here sends waits for it. Router B does
+    not send over this router to C."""
+    stalled, sender, edge = consumer(hub), hub.peer().open().begin(), EdgePeer(hub, "E")
+    source, _ = neighbour(hub, "B"), neighbour(hub, "C", credit=0)
+    core_of(hub).remote_routers.add_consumers("C", "M0q", BALANCED)
+    sender.send(frames.attach_sender())
+    sender.send(*(frames.transfer(number, frames.message()) for number in range(3)))
+    for number in range(4):
+        source.send(frames.transfer(number, from_router(hub, number, False), handle=3, settled=False))
+    fill([edge], 2)
+    assert waiting(hub) == 9
+    source.frames()
+    stalled.send(frames.detach())
+    told = [f.performative for f in source.frames() if isinstance(f, frames.Seen)]
+    ended = [one for one in told if isinstance(one, Disposition)]
+    assert all(one.state == RELEASED for one in ended)
+    assert sum((one.first if one.last is None else one.last) - one.first + 1 for one in ended) == 4
+    assert edge.outcomes() == []
+    assert waiting(hub) == 5
+
+
+def test_what_only_its_own_edge_router_could_get_is_released_while_others_wait_for_it(hub: Hub) -> None:
+    stalled, sender, edge = consumer(hub), hub.peer().open().begin(), EdgePeer(hub, "E")
+    sender.send(frames.attach_sender())
+    sender.send(*(frames.transfer(number, frames.message()) for number in range(3)))
+    edge.receiver("q", 0)
+    fill([edge], 2)
+    stalled.send(frames.detach())
+    assert edge.outcomes() == [RELEASED, RELEASED]
+    assert waiting(hub) == 3
+
+
 def test_an_edge_router_that_reconnects_begins_a_new_group(hub: Hub) -> None:
     reader, edge = consumer(hub), EdgePeer(hub, "E")
     fill([edge], 2)
@@ -232,6 +267,31 @@ def test_a_message_takes_no_more_steps_however_many_of_edge_routers_wait() -> No
 
 def test_a_flow_takes_no_more_steps_however_many_of_edge_routers_wait() -> None:
     assert steps_of_a_flow(40, 20) <= steps_of_a_flow(2, 2) + SLACK
+
+
+def steps_while_messages_of_a_router_wait(count: int) -> list[int]:
+    """The steps of a further message of another router, of one of a client, and of a flow for one message, while as
+    many of each wait."""
+    hub = core_hub()
+    source, peer, sender = neighbour(hub, "B"), consumer(hub), hub.peer().open().begin()
+    sender.send(frames.attach_sender())
+    for number in range(count):
+        source.send(frames.transfer(number, from_router(hub, number, number % 2 > 0), handle=3, settled=False))
+        sender.send(frames.transfer(number, frames.message(), settled=False))
+    from_router_b = frames.transfer(count, from_router(hub, 0, True), handle=3, settled=False)
+    from_client = frames.transfer(count, frames.message(), settled=False)
+    found = [
+        steps(lambda: source.end.feed(from_router_b)),
+        steps(lambda: sender.end.feed(from_client)),
+        steps(lambda: peer.end.feed(frames.credit(1))),
+    ]
+    assert waiting(hub) == 2 * count + 1
+    return found
+
+
+def test_no_event_takes_more_steps_however_many_messages_of_other_routers_wait() -> None:
+    few, many = steps_while_messages_of_a_router_wait(2), steps_while_messages_of_a_router_wait(100)
+    assert all(more <= less + SLACK for less, more in zip(few, many, strict=True))
 
 
 def test_an_abort_takes_no_more_steps_however_many_wait() -> None:

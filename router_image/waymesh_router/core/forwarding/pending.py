@@ -190,7 +190,7 @@ class PendingDeliveries:
                         self.expiry.addresses[address] = None
                         break
                     continue
-                if q.barring() is None and not q.annotations.trace:
+                if q.barring() is None and not q.annotations.trace and not paths_changed:
                     break  # no consumer is ready
                 pending.pass_over()
                 waiting += 1

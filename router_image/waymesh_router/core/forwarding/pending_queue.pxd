@@ -25,6 +25,7 @@ cdef class PendingQueue:
     cdef PendingGroup free
     cdef PendingGroup mesh
     cdef bint mesh_waits
+    cdef bint free_waits
     cdef bint free_next
     cdef dict barred
     cdef list heads
@@ -35,6 +36,7 @@ cdef class PendingQueue:
     cdef PendingGroup group_of(self, Queued q)
     cdef bint leads(self, Queued q) except -1
     cdef Queued first(self)
+    cdef Queued first_here(self)
     cdef Queued oldest_barred(self)
     cdef pass_over(self)
     cdef restore(self)

@@ -100,6 +100,7 @@ class PendingQueue:
         self.free = PendingGroup()  # deliveries that entered the mesh here
         self.mesh = PendingGroup()  # those from other routers
         self.mesh_waits = False  # `first` ignores them
+        self.free_waits = False  # `first` ignores those of `free`
         self.free_next = False  # one of them was sent last
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
         # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
@@ -185,14 +186,21 @@ class PendingQueue:
 
     def first(self) -> Queued | None:
         """The oldest delivery, except those of groups that are passed over; None if there is no other."""
+        from_mesh: cython.bint = self.mesh.count > 0 and not self.mesh_waits
+        if from_mesh and not (self.free_next and self.count > self.mesh.count):
+            return self.mesh.first()
+        own = self.first_here()
+        return self.mesh.first() if own is None and from_mesh else own
+
+    def first_here(self) -> Queued | None:
+        """The oldest delivery that entered the mesh here or at an edge router, as of `first`."""
         q: Queued
         oldest: Queued
-        if self.mesh.count and not self.mesh_waits and not (self.free_next and self.count > self.mesh.count):
-            return self.mesh.first()
+        from_here: cython.bint = self.free.count > 0 and not self.free_waits
         if self.barred is None:
-            return self.free.first() if self.free.count else None
+            return self.free.first() if from_here else None
         head = self.oldest_barred()
-        if self.free.count == 0:
+        if not from_here:
             return head
         q = self.free.first()
         if head is not None:
@@ -225,14 +233,16 @@ class PendingQueue:
     def pass_over(self) -> None:
         """`first` ignores the group of the delivery that it returns until `restore`; this may not go anywhere."""
         q: Queued = self.first()  # type: ignore[assignment]  # the caller has looked at it
-        if q.barring() is None:
+        if q.barring() is not None:
+            self.passed_over.append(heappop(self.heads)[2])
+        elif q.annotations.trace:
             self.mesh_waits = True
         else:
-            self.passed_over.append(heappop(self.heads)[2])
+            self.free_waits = True
 
     def restore(self) -> None:
         """End `pass_over`."""
-        self.mesh_waits = False
+        self.mesh_waits = self.free_waits = False
         passed_over = self.passed_over
         self.passed_over = []
         group: PendingGroup
