@@ -49,6 +49,8 @@ class Trouble:
 
 
 NO_TROUBLE = Trouble()
+JUST_STARTED = Trouble("Starting", "the router is starting", lasting=False)
+"""Of a router that has not had the time to answer yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from waymesh_operator.routers.management import (
     set_client_share,
     set_draining,
 )
-from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterFacts, RouterState
+from waymesh_operator.routers.observed import JUST_STARTED, ObservedMesh, ObservedRouter, RouterFacts, RouterState
 
 from .processes import TERMINATE_S, Launcher, LocalRouter, usage
 from .state import LOOPBACK, StateFolder, is_free
@@ -90,6 +90,7 @@ class LocalMesh:
             ObservedMesh({router.id: self._observed(router) for router in self.routers.values()}),
             {router.id: "drained" if self._hurried else router.drain for router in running},
             {router.id: str(router.process.pid) for router in running},
+            {router.id: JUST_STARTED for router in self.routers.values() if router.just_started(now)},
             leaving=frozenset(self._leaving),
         )
 
@@ -135,7 +136,7 @@ class LocalMesh:
             router.ask_at = now + (ASK_SOON_S if now - router.started_at < ASK_SOON_UNTIL_S else ASK_LATER_S)
             return
         if router.state is RouterState.STARTING:
-            router.state = RouterState.RUNNING
+            router.state, router.answered = RouterState.RUNNING, True
             self._tell(GOOD, f"{router.id} is up (pid {router.process.pid})")
         self._measure(router, now)
 

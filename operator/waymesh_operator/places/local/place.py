@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from waymesh_operator.places.place import Observation, Pass, Refused, Result, State
-from waymesh_operator.planning.actions import Action
+from waymesh_operator.planning.actions import Action, CreateRouter
 from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.planning.mesh import DesiredMesh
 from waymesh_operator.planning.status.conditions import MeshSnapshot
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.router_entities.credentials import SecretData
-from waymesh_operator.routers.observed import RouterState
+from waymesh_operator.routers.observed import JUST_STARTED, RouterState
 
 from .desired import LocalContext, desired_local
 from .mesh import LocalMesh
@@ -105,7 +106,7 @@ class LocalPlace:
     async def write_status(self, this_pass: Pass, result: Result, seen: MeshSnapshot) -> State:
         """See Place: reports what has changed."""
         if self.wanted:
-            self.states.update(this_pass.resources, seen, self.now)
+            self.states.update(this_pass.resources, _with_started(seen, result), self.now)
         was, desired = self.converged, this_pass.desired.mesh
         self.converged = not this_pass.actions and _all_connected(desired, self.mesh)
         self.mesh.watched = not self.converged
@@ -138,6 +139,14 @@ class LocalPlace:
 
     def _tell(self, level: str, text: str) -> None:
         self._events(Event(level, text))
+
+
+def _with_started(seen: MeshSnapshot, result: Result) -> MeshSnapshot:
+    """The observation, with the routers that were started after it."""
+    started = {action.router_id: JUST_STARTED for action in result.taken if isinstance(action, CreateRouter)}
+    if not started:
+        return seen
+    return replace(seen, observed=replace(seen.observed, troubles={**seen.observed.troubles, **started}))
 
 
 def _all_connected(desired: DesiredMesh, mesh: LocalMesh) -> bool:

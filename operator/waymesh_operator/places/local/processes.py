@@ -148,6 +148,8 @@ def usage(pid: int) -> tuple[float, int] | None:
 WITHOUT_CONSOLE = "this installation is without it; in a checkout: make console"
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 10.0
 STEADY_AFTER_S = 10.0
+START_S = 10.0
+"""Time for a router to answer after its start before its silence is reported as a fault."""
 TERMINATE_S = 5.0
 """Time for a router to end after SIGTERM before it is killed."""
 
@@ -162,6 +164,8 @@ class LocalRouter:
     process: Process
     started_at: float
     state: RouterState = RouterState.STARTING
+    # Whether this process has answered once.
+    answered: bool = False
     reason: str = ""
     failures: int = 0
     retry_at: float = 0.0
@@ -186,6 +190,7 @@ class LocalRouter:
         """A new process has replaced one that ended."""
         self.process, self.client, self.started_at = process, client, now
         self.state, self.reason, self.view, self.drain = RouterState.STARTING, "", RouterView(), "none"
+        self.answered = False
         self.cpu, self.rss_bytes, self.cpu_at, self.ask_at = None, None, 0.0, 0.0
 
     def ended(self, reason: str, now: float) -> None:
@@ -195,6 +200,11 @@ class LocalRouter:
         self.state, self.reason, self.retry_at = RouterState.WAITING, reason, now + delay
         self.view = RouterView()
         self.client.close()
+
+    def just_started(self, now: float) -> bool:
+        """Whether its process has not answered yet, and is too young for that to mean anything."""
+        young = now - self.started_at < START_S
+        return self.state is RouterState.STARTING and not self.answered and young
 
     @property
     def draining(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from waymesh_operator.planning.status.conditions import MeshSnapshot
 from waymesh_operator.planning.status.dependents import (
+    STARTING,
     autolink_status,
     broker_status,
     exchange_status,
@@ -89,13 +90,18 @@ class ResourceStates:
         """Compute the states from the observation, and report those that have changed.
 
         Connections and links take a moment to start: the error of a resource that was never active is reported if it
-        persists.
+        persists. Until the routers have started, this time does not begin, and what was reported last holds.
         """
         self._report_edges(resources.router, seen)
         self.views = tuple(_views(resources, seen))
         former, self._reported = self._reported, {}
         for view in self.views:
             key = (view.kind, view.resource.ref)
+            if view.state == STARTING and view.resolved:
+                self._waiting[key] = now
+                if key in former:
+                    self._reported[key] = former[key]
+                continue
             since = self._waiting.setdefault(key, now)
             if key not in former and not view.ready and view.resolved and now - since < SETTLE_S:
                 continue

@@ -28,13 +28,15 @@ from waymesh_operator.router_entities.names import (
 )
 from waymesh_operator.router_entities.policies import vhost_entity
 from waymesh_operator.router_entities.verdicts import Verdict
-from waymesh_operator.routers.observed import RUNS, VhostCounts
+from waymesh_operator.routers.observed import JUST_STARTED, RUNS, VhostCounts
 
 from .conditions import ROUTER_MISSING, Condition, MeshSnapshot, link_expiring, link_validity, rendered, timestamp
 
-LOST, REFUSED, MISSING, UNKNOWN = "lost", "refused", "missing", "unknown"
-WORST_FIRST = (REFUSED, "failed", LOST, MISSING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active")
-"""States of an entity on a router, worst first: those that routers report, and LOST, REFUSED, MISSING and UNKNOWN."""
+LOST, REFUSED, MISSING, STARTING, UNKNOWN = "lost", "refused", "missing", "starting", "unknown"
+WORST_FIRST = (
+    REFUSED, "failed", LOST, MISSING, STARTING, UNKNOWN, "inactive", "attaching", "quiescing", "idle", "active",
+)  # fmt: skip
+"""States of an entity on a router, worst first: those that routers report, and those above."""
 RESOLVED = "all references are resolved"
 SHOWN = 3
 """Maximum number of routers named in a message."""
@@ -55,7 +57,7 @@ class Row:
     @property
     def programmed(self) -> bool:
         """Whether the router has what the resource requests."""
-        return self.state not in (REFUSED, LOST, MISSING)
+        return self.state not in (REFUSED, LOST, MISSING, STARTING)
 
     def render(self) -> dict[str, Any]:
         """The row in `.status.routers`."""
@@ -223,6 +225,8 @@ def _lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
     observed = seen.observed.mesh.routers.get(router.id)
     if observed is None or observed.state not in RUNS:
         trouble = seen.observed.troubles.get(router.id)
+        if trouble == JUST_STARTED:
+            return Row(router.id, STARTING, trouble.message)
         why = "the router does not answer" if observed else "the router does not run"
         return Row(router.id, LOST, trouble.message or why if trouble else why)
     return None
@@ -340,7 +344,7 @@ def _programmed(rows: Sequence[Row]) -> Condition:
     if not lacking:
         return Condition("Programmed", True, "Programmed", _on(rows))
     worst = min(lacking, key=lambda row: WORST_FIRST.index(row.state))
-    reason = {REFUSED: "Refused", LOST: "RouterLost", MISSING: "Pending"}[worst.state]
+    reason = {REFUSED: "Refused", LOST: "RouterLost", MISSING: "Pending", STARTING: "Pending"}[worst.state]
     return Condition("Programmed", False, reason, f"{worst.id}: {worst.error}")
 
 
