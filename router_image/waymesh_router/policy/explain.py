@@ -13,7 +13,7 @@ from waymesh_router.policy.decide import (
     vhost_of,
 )
 from waymesh_router.policy.links import LinkRequest, decide_link, link_rules
-from waymesh_router.policy.names import AllowedAddresses
+from waymesh_router.policy.names import allowing
 from waymesh_router.policy.settings import Group, Policy, Vhost
 from waymesh_router.policy.statistics import OpenConnections
 from waymesh_schema.rules import DEFAULT_GROUP
@@ -111,7 +111,5 @@ def _link(policy: Policy, group: Group, user: str, link: LinkRequest) -> tuple[b
     if not link.addresses:
         return True, "allowAnonymousSender is yes" if link.anonymous else f"{attribute} allow all addresses"
     address = link.addresses[0]
-    each = [(rule, AllowedAddresses((rule,), (), user, policy.tree)) for rule in plain]
-    each += [(rule, AllowedAddresses((), (rule,), user, policy.tree)) for rule in patterns]
-    deciding = ", ".join(repr(rule) for rule, alone in each if alone.allow(address))
+    deciding = ", ".join(map(repr, allowing(plain, patterns, user, policy.tree, address)))
     return True, f"{attribute} allow {address!r}: {deciding}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 RESERVED = ("_local/", "_topo/", "_edge/", "_local.", "_topo.", "_edge.", "$management")
 """Beginnings of the addresses that are reserved for routers, in addresses and in patterns."""
+MOST_NAMED = 20
+"""Number of patterns that are named as those that allow an address."""
 _USER = re.compile(r"\$\{user\}|\{user\}")
 
 
@@ -64,6 +67,35 @@ class AllowedAddresses:
         if address in self._exact or address.startswith(self._prefixes):
             return True
         return self._patterns is not None and self._patterns.match(address) is not None
+
+
+def allowing(
+    rules: Sequence[str], patterns: Sequence[str], user: str, tree: NewPatterns, address: str
+) -> tuple[str, ...]:
+    """The rules that allow an address, in their order, and at most `MOST_NAMED` patterns, each as it was configured.
+
+    The time is that of one `AllowedAddresses`, however many rules there are.
+    """
+    found = [rule for rule in rules if _allows(rule, user, address)]
+    filled = {pattern: with_user(pattern, user) for pattern in patterns if _safe(pattern, user)}
+    left = tree()
+    for text in dict.fromkeys(filled.values()):
+        with suppress(KeyError):  # equal words with another delimiter: the same rule
+            left.add(text, text)
+    matching: set[str] = set()
+    while len(matching) < MOST_NAMED and (best := left.match(address)) is not None:
+        left.remove(best)
+        matching.add(best)
+    return (*found, *(pattern for pattern, text in filled.items() if text in matching))
+
+
+def _allows(rule: str, user: str, address: str) -> bool:
+    """Whether a rule that is no pattern allows the address, as in `AllowedAddresses`."""
+    if not user and _USER.search(rule):
+        return False
+    if rule.endswith("*"):
+        return address.startswith(with_user(rule[:-1], user))
+    return address == with_user(rule, user)
 
 
 def with_user(rule: str, user: str) -> str:
