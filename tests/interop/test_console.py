@@ -28,6 +28,11 @@ ALERT = "document.querySelector('[role=alert]')?.innerText ?? ''"
 HOSTILE = "=<img src=x onerror=alert(1)>"
 IN_VIEW = """(box => box.left >= 0 && box.right <= innerWidth + 1)(
     document.querySelector('nav [aria-current]').getBoundingClientRect())"""
+BESIDE = """[...document.querySelectorAll('tr.below div')].filter(text => ((box, table) =>
+    !box.width || box.left < table.left || box.right > table.right || text.scrollWidth > text.clientWidth
+    )(text.getBoundingClientRect(), text.closest('.scroll').getBoundingClientRect())).length"""
+"""How many texts below rows are not in sight as a whole, from left to right."""
+HIGHEST = "Math.max(...[...document.querySelectorAll('tbody tr:not(.detail)')].map(row => row.offsetHeight))"
 PAGES = (
     *("overview", "topology", "addresses", "links", "connections", "autolinks"),
     *("policy", "certificates", "entities", "flow", "events", "log", "report"),
@@ -151,6 +156,21 @@ def test_pages_are_accessible_and_fit(mesh: Mesh, page: Page) -> None:
             assert [one for one in page.run("found") if one[0] in ("serious", "critical")] == [], (place, width)
     assert page.errors == []
     assert {url.split("/")[2] for url in page.requested if url.startswith("http")} == {address.split("/")[2]}
+
+
+@pytest.mark.parametrize("place", ["events", "log"])
+def test_a_narrow_window_shows_the_text_of_each_line(mesh: Mesh, page: Page, place: str) -> None:
+    address = serve(mesh)
+    page.look(360, "light")
+    with Client(mesh["A"].url, container_id="a-name-of-a-client-that-is-long" * 5):
+        show(page, address, place)
+        wait_until(lambda: page.run("document.querySelectorAll('tr.below div').length > 3"), DEADLINE_S, "lines")
+        assert page.run(BESIDE) == 0
+        assert page.run(HIGHEST) < 40, "a row has one line"
+        # What is below the rows in a narrow window is a cell of the row in a wide one.
+        page.look(1400, "light")
+        wait_until(lambda: page.run(BESIDE) == page.run("document.querySelectorAll('tr.below div').length"), DEADLINE_S)
+        assert page.run("[...document.querySelectorAll('td.long')].every(text => text.offsetWidth > 0)")
 
 
 @pytest.mark.parametrize(("right", "told"), [("write", "Done."), ("read", "Not allowed")])

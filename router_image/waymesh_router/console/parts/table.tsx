@@ -59,6 +59,7 @@ export function TableOf({ rows, columns, place, go, name, open, first }: Pick<Pa
                     </td>
                   ))}
                 </tr>,
+                <Below columns={columns} row={row} />,
                 wide ? <tr class="detail"><td colSpan={columns.length}>{open(row)}</td></tr> : null,
               ];
             })}
@@ -88,11 +89,17 @@ function Heading({ column, order, go }: { column: Column; order: Order | null; g
   const mine = order?.column === column.name;
   const next = mine ? (order.descending ? column.name : `-${column.name}`) : isNumber(column) ? `-${column.name}` : column.name;
   return (
-    <th scope="col" class={isNumber(column) ? "number" : undefined} title={column.hint}
+    <th scope="col" class={classOf(column)} title={column.hint}
       aria-sort={mine ? (order.descending ? "descending" : "ascending") : undefined}>
       <button class="link" onClick={() => go({ sort: next })}>{column.title}{mine ? (order.descending ? " ↓" : " ↑") : ""}</button>
     </th>
   );
+}
+
+/** The long cells of a row once more, in lines of their own: a narrow window shows these, where the others would be out of sight. */
+function Below({ columns, row }: { columns: readonly Column[]; row: Row }) {
+  const contents = columns.filter((column) => column.kind === "long").map((column) => cell(column, row)).filter(Boolean);
+  return contents.length ? <tr class="detail below"><td colSpan={columns.length}>{contents.map((content) => <div>{content}</div>)}</td></tr> : null;
 }
 
 function cell(column: Column, row: Row): ComponentChildren {
