@@ -38,8 +38,9 @@ class ConsoleFiles:
     """The files, in memory: a few hundred kilobytes. They say nothing of the mesh, so they need no login; what the page
     then asks for does."""
 
-    def __init__(self, listener: str, folder: Path = BUNDLE) -> None:
-        """Raises HostError if there is no bundle."""
+    def __init__(self, listener: str, folder: Path | None = None) -> None:
+        """`folder`: BUNDLE if absent. Raises HostError if there is no bundle."""
+        folder = BUNDLE if folder is None else folder
         try:
             self._tag = f'"{(folder / DIGEST).read_text()}"'
             names = [path.name for path in folder.iterdir() if path.name.endswith(".gz")]
