@@ -48,6 +48,17 @@ def _one_address(entity: str, values: Values) -> None:
         raise SchemaError(entity, name, f"{values[name]!r} has no words")
 
 
+def _exclusive(entity: str, values: Values) -> None:
+    """The routers must know each other's consumers in order, which they do not otherwise."""
+    if not values["exclusive"]:
+        return
+    if values["distribution"] != "balanced":
+        raise SchemaError(entity, "exclusive", f"is not possible with distribution {values['distribution']}")
+    for name in ("waypoint", "ingressPhase", "egressPhase"):
+        if values[name]:
+            raise SchemaError(entity, "exclusive", f"is not possible with {name}")
+
+
 def _one_container(entity: str, values: Values) -> None:
     if values["connection"] and values["containerId"]:
         raise SchemaError(entity, "containerId", "Both connection and containerId cannot be specified")
@@ -292,7 +303,7 @@ _REQUEST_RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router": (_router_id,),
     "log": (_levels, _rotation),
-    "router.config.address": (_one_address,),
+    "router.config.address": (_one_address, _exclusive),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
     "listener": (

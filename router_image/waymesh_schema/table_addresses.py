@@ -46,6 +46,13 @@ ADDRESS = configuration(
         default=False,
     ),
     setting(
+        "exclusive",
+        BOOLEAN,
+        "One consumer in the mesh gets all messages: the one that attached first, and when it has left, the next one "
+        "in order. Needs distribution balanced, and neither waypoint nor phases.",
+        default=False,
+    ),
+    setting(
         "expired",
         ("reject", "drop"),
         "What becomes of messages that wait for a consumer when their ttl or absolute-expiry-time has passed. reject: "

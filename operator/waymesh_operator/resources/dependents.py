@@ -30,6 +30,7 @@ class Address:
     egress_phase: int | None = None
     priority: int | None = None
     enable_fallback: bool = False
+    exclusive: bool = False
     expired: str = "reject"
     # Creation time in the API server's format, "" outside a cluster. Of two with the same match, the oldest wins.
     created: str = ""
@@ -183,6 +184,7 @@ def parse_address(manifest: Manifest) -> Address:
         egress_phase=spec.get("egressPhase"),
         priority=spec.get("priority"),
         enable_fallback=spec["enableFallback"],
+        exclusive=spec["exclusive"],
         expired=spec["expired"],
         **server_metadata(manifest),
     )

@@ -265,6 +265,7 @@ def address_entity(address: Address) -> Entity:
             "egressPhase": address.egress_phase,
             "priority": address.priority,
             "enableFallback": address.enable_fallback,
+            "exclusive": address.exclusive,
             "expired": address.expired,
         },
     )

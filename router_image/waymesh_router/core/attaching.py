@@ -97,6 +97,8 @@ DRAINING = "router is draining"
 _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
+NOT_EXCLUSIVE = "an exclusive consumer needs an address with distribution balanced and without waypoint or phases"
+"""Error description."""
 TEMPORARY_NODE = "temp."
 """Start of the part after the router's id in a temporary address."""
 
@@ -148,6 +150,17 @@ def consumer_priority(attach: Attach) -> int:
     if not isinstance(priority, int) or isinstance(priority, bool) or not -(2**31) <= priority < 2**31:
         raise Refusal(INVALID_FIELD, "the link property priority must be a whole number of 32 bits")
     return int(priority)
+
+
+def is_exclusive(attach: Attach) -> bool:
+    """Whether a receiver asks that one consumer of its address gets all: link property `exclusive`. Raises Refusal."""
+    properties = attach.properties
+    value = properties.get("exclusive") if isinstance(properties, dict) else None
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise Refusal(INVALID_FIELD, "the link property exclusive must be true or false")
+    return value
 
 
 def phase_of(config: Mapping[str, Any], attribute: str) -> str:

@@ -101,6 +101,7 @@ cdef class RouterLink(Link):
     cdef public dict stream_links
     cdef public bint known_elsewhere
     cdef public int consumer_priority
+    cdef public bint exclusive
     cdef public Speed speed
     cdef public Window window
     cdef public long long unsettled
@@ -136,6 +137,7 @@ cdef class Target:
     cdef public Speed speed
     cdef public Window window
     cdef public tuple ranks
+    cdef public int exclusive
     cdef public Address address
     cpdef bint stale(self) noexcept
     cpdef Node neighbour(self)
@@ -152,6 +154,7 @@ cdef class Address:
     cdef public dict tracked
     cdef public bint prioritized
     cdef public bint ranked
+    cdef public object exclusive
     cdef public dict targets
     cdef public list nearest
     cdef public long long nearest_by

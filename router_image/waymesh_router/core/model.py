@@ -148,13 +148,11 @@ class RouterLink(Link):
         self.stream_links: dict[tuple[RouterConnection, Address], RouterLink] | None = None  # incoming: these links
         self.known_elsewhere = False  # incoming, of an edge router that knows of consumers elsewhere
         self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
+        self.exclusive = False  # of a client's receiver: it asks that one consumer of the address gets all
         self.speed: Any = None  # outgoing: a Speed, see Spread; None: not measured
         self.window: Any = None  # of an edge router: a Window
         self.unsettled = self.presettled = self.dropped_presettled = 0
-        self.accepted = 0
-        self.rejected = 0
-        self.released = 0
-        self.modified = 0
+        self.accepted = self.rejected = self.released = self.modified = 0
         self.zero_credit_since = 0.0
 
     def shared(self) -> cython.bint:
@@ -206,6 +204,7 @@ class Target:
         self.speed: Any = None  # a Speed, see Spread; None: not measured
         self.window: Any = None  # a Window, see Spread
         self.ranks: tuple[tuple[int, int], ...] | None = None  # what it tells of priorities, see ranks.py
+        self.exclusive = 0  # whether `ranks` are the order of consumers one of which gets all, see exclusive.py
 
     def stale(self) -> cython.bint:
         """Whether the router has lost these consumers, but the target is not removed from its address yet."""
@@ -230,6 +229,7 @@ class Address:
         self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
         self.prioritized = False  # a consumer has a priority other than 0, here or at another router that tells it
         self.ranked = False  # another router tells the priorities of its consumers, see `Target.ranks`
+        self.exclusive: Any = None  # an Exclusive if the first consumer in the mesh gets all deliveries
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.nearest_by = 0  # the paths for which it was computed, see `ConsumerChoice.paths`

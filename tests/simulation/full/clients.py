@@ -122,13 +122,21 @@ class SenderPlan:
 @dataclass(frozen=True)
 class ReceiverPlan:
     """`credit`: deliveries at once; `delay`: mean seconds until an outcome; `faithful`: share of accepted; `second`:
-    the receiver reports first and settles when the sender has; `priority`: among the consumers of the address."""
+    the receiver reports first and settles when the sender has; `priority`: among the consumers of the address;
+    `exclusive`: one of them gets all."""
 
     credit: int = 50
     delay: float = 0.002
     faithful: float = 0.85
     second: bool = False
     priority: int = 0
+    exclusive: bool = False
+
+
+def link_properties(plan: ReceiverPlan) -> dict[Symbol, object] | None:
+    """Those of the attach."""
+    found: dict[Symbol, object] = {Symbol("priority"): plan.priority} if plan.priority else {}
+    return (found | {Symbol("exclusive"): True} if plan.exclusive else found) or None
 
 
 class Receiver(Link):
@@ -153,7 +161,7 @@ class Receiver(Link):
             rcv_settle_mode=int(self.plan.second),
             source=Terminus("source", address=self.address),
             target=Terminus("target"),
-            properties={Symbol("priority"): self.plan.priority} if self.plan.priority else None,
+            properties=link_properties(self.plan),
         )
 
     def attaching_done(self) -> None:

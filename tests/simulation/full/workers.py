@@ -97,11 +97,18 @@ class Shop:
         self.workers: list[Any] = []
 
     def worker(
-        self, router: str, delay: float, prefetch: int, address: str = "work", batch: int = 1, priority: int = 0
+        self,
+        router: str,
+        delay: float,
+        prefetch: int,
+        address: str = "work",
+        batch: int = 1,
+        priority: int = 0,
+        exclusive: bool = False,
     ) -> None:
         """A worker with its own connection."""
         client = self.crowd.client((self.network.routers | self.network.edges)[router])
-        plan = ReceiverPlan(prefetch, delay, 1.0, priority=priority)
+        plan = ReceiverPlan(prefetch, delay, 1.0, priority=priority, exclusive=exclusive)
         self.workers.append(client.attach(Worker, address, plan))
         self.network.run(0.2)
         self.workers[-1]().batch = batch

@@ -108,6 +108,6 @@ def test_it_is_told_again_when_there_is_less_or_much_more(before: Room | None, n
 )
 def test_priorities_are_here_or_elsewhere(local: list[int], remote: list[Any], found: bool) -> None:
     consumers = [SimpleNamespace(consumer_priority=priority) for priority in local]
-    targets = {str(number): SimpleNamespace(ranks=ranks) for number, ranks in enumerate(remote)}
-    address: Any = SimpleNamespace(consumers=consumers, targets=targets)
+    targets = {str(number): SimpleNamespace(ranks=ranks, exclusive=0) for number, ranks in enumerate(remote)}
+    address: Any = SimpleNamespace(consumers=consumers, targets=targets, exclusive=None)
     assert has_priorities(address) is found

@@ -249,6 +249,12 @@ def test_a_wrong_field_of_a_router(field: str, line: int, path: str, message: st
         ("{routerRef: {name: other}, prefix: a}", "spec.routerRef.name: there is no Router other in namespace default"),
         ("{routerRef: {name: mesh}, prefix: a, waypoint: true, enableFallback: true}",
          "spec: a waypoint cannot have a fallback"),
+        ("{routerRef: {name: mesh}, prefix: a, distribution: closest, exclusive: true}",
+         "spec: exclusive needs distribution balanced"),
+        ("{routerRef: {name: mesh}, prefix: a, distribution: multicast, exclusive: true}",
+         "spec: exclusive needs distribution balanced"),
+        ("{routerRef: {name: mesh}, prefix: a, waypoint: true, exclusive: true}",
+         "spec: exclusive cannot be combined with waypoint, ingressPhase or egressPhase"),
     ],
 )  # fmt: skip
 def test_a_wrong_address(spec: str, expected: str) -> None:

@@ -23,8 +23,10 @@ from waymesh_router.core.addresses.keys import (
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.addresses.route_index import RouteIndex
 from waymesh_router.core.core_context import CoreContext
+from waymesh_router.core.forwarding import exclusive
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
+from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.portions import AT_ONCE, Rounds, RoundsOfEach
@@ -101,8 +103,16 @@ class AddressTable:
             address.treatment = TREATMENTS[config["distribution"]]
             if config.get("priority") is not None:
                 address.priority = int(config["priority"])
+        if address.exclusive is not None or exclusive.is_configured(address):
+            self._set_exclusive(address)
         if address.key[1] != FALLBACK:
             self.set_fallback(address, bool(config is not None and config.get("enableFallback")))
+
+    def _set_exclusive(self, address: Address) -> None:
+        """Its first consumer gets all deliveries, or not any more."""
+        if exclusive.update(address, self._context.router_id):
+            address.prioritized = has_priorities(address)
+            self.on_priorities(address)
 
     def set_fallback(self, address: Address, enabled: bool) -> None:
         """Add or remove the fallback. Routing chapter "Handling Undeliverable Messages for an Address"."""

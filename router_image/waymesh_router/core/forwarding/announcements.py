@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.demand_messages import MOST
+from waymesh_router.core.forwarding.exclusive import told_too
 from waymesh_router.core.forwarding.ranks import Room, encoded
 from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.portions import Rounds, RoundsOfEach
@@ -25,6 +26,8 @@ KINDS = "M0"
 """Keys of addresses in the first phase, of which demand is known."""
 SOON_S, SELDOM_S, SLOWER = 0.25, 10.0, 4.0
 """It is repeated after the first time, then after SLOWER times as long, up to the second one."""
+SOONEST_S = 0.05
+"""The order of consumers is told at most once in this time, when who gets all deliveries has left."""
 AT_ONCE = 4
 TELL_COST = 25
 """Messages in one step, and the cost of each."""
@@ -93,6 +96,14 @@ class Announcements:
             state.repeat = min(state.repeat * SLOWER, SELDOM_S)
             self._sends.begin_later(address)
 
+    def may_tell_at_once(self, address: Address) -> bool:
+        """The first of its local consumers is another one: whether to tell it now, and not within SOON_S."""
+        state = self.states.get(address)
+        if state is None or self._context.now - state.told_at < SOONEST_S:
+            return False
+        state.repeat, state.due = SOON_S, self._context.now
+        return True
+
     def asks_no_more(self, address: Address, router_id: str) -> None:
         """A router that was told its part does not ask any more."""
         state = self.states.get(address)
@@ -131,7 +142,7 @@ class Announcements:
         state = self.states.get(address)
         room = (state.room if state is not None else None) or {}
         body = {"address": address.key, "window": min(sum(room.values()), MOST), "ranks": encoded(room)}
-        self._context.control_plane.tell(router_id, body)
+        self._context.control_plane.tell(router_id, body | told_too(address))
 
 
 def told_of(address: Address) -> bool:

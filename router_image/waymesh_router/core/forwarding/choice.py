@@ -12,7 +12,7 @@ import cython
 from waymesh_router.core.addresses.keys import RELAYED
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding.priorities import pick_prioritized
+    from cython.cimports.waymesh_router.core.forwarding.priorities import leads_to_leader, pick_prioritized
     from cython.cimports.waymesh_router.core.forwarding.spread import (
         has_room,
         is_full,
@@ -22,7 +22,7 @@ if cython.compiled:
     )
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
-    from waymesh_router.core.forwarding.priorities import pick_prioritized
+    from waymesh_router.core.forwarding.priorities import leads_to_leader, pick_prioritized
     from waymesh_router.core.forwarding.spread import has_room, is_full, limited, spread_over_several, windows_hold
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
@@ -225,6 +225,8 @@ class ConsumerChoice:
 
     def has_path(self, address: Address, annotations: Annotations) -> cython.bint:
         """Whether `pick` can find a link for the delivery, now or after a consumer issues credit."""
+        if address.exclusive is not None:
+            return leads_to_leader(self, address, annotations)
         if self.has_local(address) or address.key.startswith(RELAYED):
             return True
         if not address.targets:

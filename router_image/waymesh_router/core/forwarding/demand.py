@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.core_context import CoreContext
+from waymesh_router.core.forwarding import exclusive
 from waymesh_router.core.forwarding.announcements import KINDS
 from waymesh_router.core.forwarding.demand_answers import LOOKS, Answers, look_cost, next_ones
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
-from waymesh_router.core.forwarding.ranks import Ranks, decoded, has_priorities, tells_priorities
+from waymesh_router.core.forwarding.ranks import decoded, has_priorities, tells_priorities
 from waymesh_router.core.forwarding.spread import Spread, is_spread, is_spread_here
 from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.model import Address, Node, Target
@@ -138,8 +139,9 @@ class Demand:
             self._spread.freed[address] = None
 
     # ---- priorities
-    def _told_ranks(self, address: Address, target: Target, ranks: Ranks | None) -> None:
-        """A router tells the priorities of its consumers, or that it knows of none any more (None)."""
+    def _told_ranks(self, address: Address, target: Target, body: Mapping[str, object]) -> None:
+        """A router tells the priorities of its consumers, or that it knows of none any more."""
+        ranks = decoded(body)
         if ranks is None:
             if target.ranks is None:
                 return
@@ -149,18 +151,23 @@ class Demand:
                 self._spread.measure_target(target)
             target.window.told = float(ranks[-1][1])
         target.ranks = ranks
+        changed = exclusive.hear(address, target, body, self._context.router_id)
         self._ranked.setdefault(address, Ranked(address.ingress))
-        self._look_at_ranks(address)
+        self._look_at_ranks(address, changed)
         if address.consumers and ranks is not None and not address.prioritized:
             self._send(target.node.id, {"address": address.key, "ranks": []})  # it believes that there are some here
         self._spread.freed[address] = None
 
-    def _look_at_ranks(self, address: Address) -> None:
-        """See whether there are priorities still: routers have told, or have left the address."""
+    def _look_at_ranks(self, address: Address, changed: bool = False) -> None:
+        """See whether there are priorities still: routers have told, or have left the address. `changed`: it has
+        become exclusive, or is it no longer."""
         seen = self._ranked[address]
+        changed |= exclusive.update(address, self._context.router_id)
+        if address.exclusive is not None:
+            changed |= address.exclusive.agree(address)
         priorities = sum(tells_priorities(target) for target in address.targets.values())
         address.ranked = any(target.ranks is not None for target in address.targets.values())
-        if priorities != seen.priorities:
+        if changed or priorities != seen.priorities:
             seen.priorities = priorities
             address.prioritized = has_priorities(address)
             self._priorities_changed(address)
@@ -175,8 +182,12 @@ class Demand:
     def _priorities_changed(self, address: Address) -> None:
         """The address has got its first consumer with a priority, here or elsewhere, or lost the last one; or the local
         consumers of one with priorities are others."""
+        if address.exclusive is not None:
+            address.exclusive.agree(address)
         self._hold(address)
         self._answers.announcements.changed(address)
+        if address.exclusive is not None and address.exclusive.is_news():
+            self._answers.order_changed(address)
         if address.pending is not None:
             self._spread.freed[address] = None
 
@@ -217,7 +228,7 @@ class Demand:
         target = address.targets.get(router_id)
         if target is None or target.stale():
             return
-        self._told_ranks(address, target, decoded(body))
+        self._told_ranks(address, target, body)
         if "window" in body and is_spread_here(address):
             self._told(address, target, body)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.announcements import Announcements
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
+from waymesh_router.core.forwarding.exclusive import told_too
 from waymesh_router.core.forwarding.ranks import Room, add_consumer, differs, encoded, part_of
 from waymesh_router.core.forwarding.spread import Spread, consumers_of, is_brief, is_spread_here
 from waymesh_router.core.model import Address, RouterLink
@@ -49,6 +50,7 @@ class Asker:
     at: int = 0  # of its question if it was not answered yet
     window: int = -1  # -1: tell it, however little has changed
     room: Room | None = None  # the same by priority
+    more: dict[str, object] = field(default_factory=dict)  # with it, see exclusive.py
     knows_usual: bool = False
 
 
@@ -106,6 +108,14 @@ class Answers:
         else:
             self._forget(address)
 
+    def order_changed(self, address: Address) -> None:
+        """The local consumer that gets all deliveries has left, or another one is the first: who sends here must know
+        it soon, as what comes meanwhile is perhaps released."""
+        if self.announcements.may_tell_at_once(address):
+            room = address.exclusive.room()
+            self._tell_room(address, self._askers.get(address, {}), room)
+            self.announcements.counted(address, room)
+
     def tick(self, now: float) -> None:
         """Look at a limited number of addresses each time, at all in turn."""
         for address in next_ones(self.announcements.states):
@@ -160,8 +170,9 @@ class Answers:
             return 2 * taken
         del self._counts[address]
         if address.prioritized:
-            self._tell_room(address, askers, count.room)
-            self.announcements.counted(address, count.room)
+            room = count.room if address.exclusive is None else address.exclusive.room()
+            self._tell_room(address, askers, room)
+            self.announcements.counted(address, room)
         else:
             self._tell(address, askers, count)
         return 2 * taken + len(askers)
@@ -173,7 +184,8 @@ class Answers:
         Its window grows, as in Spread.look, if it settles nothing although it has all of it: perhaps it settles only
         when it has more."""
         if address.prioritized:
-            add_consumer(count.room, out)
+            if address.exclusive is None:
+                add_consumer(count.room, out)
             return
         self._spread.hold(out)
         window = out.window
@@ -205,15 +217,16 @@ class Answers:
     def _tell_room(self, address: Address, askers: dict[str, Asker], room: Room) -> None:
         """The same by priority, at an address whose consumers have some."""
         ids, turn = self._sharers(address, askers)
+        more = told_too(address)
         for place, router_id in enumerate(ids):
             if router_id == self._context.router_id:
                 continue
             asker = askers[router_id]
             part = part_of(room, place, turn, len(ids))
-            if asker.window < 0 or differs(asker.room, part):
-                asker.window, asker.room = min(sum(part.values()), MOST), part
+            if asker.window < 0 or asker.more != more or differs(asker.room, part):
+                asker.window, asker.room, asker.more = min(sum(part.values()), MOST), part, more
                 body = {"address": address.key, "window": asker.window, "ranks": encoded(part), "at": asker.at}
-                self._context.control_plane.tell(router_id, body)
+                self._context.control_plane.tell(router_id, body | more)
                 asker.at = 0
 
     def _sharers(self, address: Address, askers: dict[str, Asker]) -> tuple[list[str], int]:

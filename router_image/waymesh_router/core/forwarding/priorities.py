@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_router.core.forwarding.exclusive import Exclusive, leader
+
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST
@@ -36,6 +38,8 @@ def pick_prioritized(choice: ConsumerChoice, address: Address, annotations: Anno
     Among equal priorities, the choice is as without priorities: round-robin for closest, else the consumer or router
     with the fewest unsettled deliveries.
     """
+    if address.exclusive is not None:
+        return pick_exclusive(choice, address, annotations)
     links: list[RouterLink] = address.consumers
     n: cython.Py_ssize_t = len(links)
     i: cython.Py_ssize_t = address.turn
@@ -111,6 +115,41 @@ def pick_remote_prioritized(
             least = load
             choice.picked = target
     return best
+
+
+def pick_exclusive(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
+    """A ready link toward the consumer that gets all deliveries of the address."""
+    target: Target | None = leader_for(address, annotations)
+    if target is None:
+        first: RouterLink | None = address.exclusive.first()
+        return first if first is not None and first.connection is not choice.barred and first.ready() else None
+    if address.ranked and target.speed is None:
+        choice.spread.measure_target(target)
+    if not choice.settled and not annotations.trace and target.window is not None and target.window.told >= 0.0:
+        if is_full(target):
+            return None
+    found: RouterLink | None = choice.remote_link(target, annotations)
+    if found is None or not found.ready():
+        return None
+    choice.picked = target
+    return found
+
+
+def leads_to_leader(choice: ConsumerChoice, address: Address, annotations: Annotations) -> cython.bint:
+    """Whether `pick_exclusive` can find a link, now or later, unless another consumer becomes the first."""
+    target: Target | None = leader_for(address, annotations)
+    if target is not None:
+        return choice.remote_link(target, annotations) is not None
+    first: RouterLink | None = address.exclusive.first()
+    return first is not None and first.connection is not choice.barred
+
+
+def leader_for(address: Address, annotations: Annotations) -> Target | None:
+    """The router whose consumer gets the delivery; None: a local one, or nobody."""
+    own: Exclusive = address.exclusive
+    if annotations.here and own.keeps():
+        return None
+    return leader(address)
 
 
 def rank_of(target: Target) -> cython.longlong:

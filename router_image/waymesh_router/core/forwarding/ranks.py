@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from waymesh_router.core.forwarding.demand_messages import MOST
+from waymesh_router.core.forwarding.exclusive import ASKS
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterLink, Target
@@ -79,7 +80,10 @@ def decoded(body: Mapping[str, object]) -> Ranks | None:
 
 
 def has_priorities(address: Address) -> bool:
-    """Whether a consumer has a priority other than 0, here or at another router, as far as this tells it."""
+    """Whether a consumer has a priority other than 0, here or at another router, as far as this tells it; or the
+    first consumer gets all, which is told in the same way."""
+    if address.exclusive is not None:
+        return True
     if any(tells_priorities(target) for target in address.targets.values()):
         return True
     return any(out.consumer_priority for out in address.consumers)
@@ -87,6 +91,8 @@ def has_priorities(address: Address) -> bool:
 
 def tells_priorities(target: Target) -> bool:
     """Whether another router has a consumer with a priority other than 0, as far as it tells."""
+    if target.exclusive:
+        return target.exclusive == ASKS
     return target.ranks is not None and any(priority for priority, _ in target.ranks)
 
 

@@ -39,7 +39,9 @@ class SizeLimits:
 
     def send_elsewhere(self, q: Queued) -> cython.bint:
         """Send a delivery, which is in no queue, to a consumer that takes its size, or let it wait for one. False if
-        there is none."""
+        there is none, or only one may get it."""
+        if q.address.exclusive is not None:
+            return False
         lk: RouterLink | None = q.barring()
         barred: Connection | None = None if lk is None else lk.connection
         self.choice.picked = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED
+from waymesh_amqp.errors import NOT_ALLOWED, NOT_FOUND, PRECONDITION_FAILED, RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.performatives import Terminus
 from waymesh_router.core import attaching, tenants
 from waymesh_router.core.addresses.keys import (
@@ -19,6 +19,7 @@ from waymesh_router.core.addresses.keys import (
 )
 from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
+from waymesh_router.core.forwarding import exclusive
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
 from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
@@ -66,6 +67,7 @@ class EndpointLinks:
         source = attaching.checked_source(attach.source)
         place = attaching.place_of(source, receiver=True, edge=lk.edge)
         lk.consumer_priority = attaching.consumer_priority(attach)
+        lk.exclusive = attaching.is_exclusive(attach)
         text = source.address
         if source.dynamic:
             text = attaching.temporary_address(self._context.router_id, self._context.rng, self._context.edge)
@@ -74,6 +76,9 @@ class EndpointLinks:
         if address.key.startswith((ROUTER, EDGE)) or address is self._addresses.uplink_address:
             self._addresses.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
+        if lk.exclusive and not exclusive.is_possible(address):
+            self._addresses.drop_if_unused(address)
+            raise Refusal(PRECONDITION_FAILED, attaching.NOT_EXCLUSIVE)
         lk.address = address
         address.consumers.append(lk)
         lk.accept(attach, tenants.as_written(conn.tenant, attaching.applied(source)), attach.target)
@@ -138,11 +143,20 @@ class EndpointLinks:
         """An attached outgoing link was added to the consumers of an address."""
         if address.consumers and address.consumers[-1].consumer_priority:  # empty if the link has ended already
             address.prioritized = True
+        if address.consumers and (address.exclusive is not None or address.consumers[-1].exclusive):
+            self._joins_order(address, address.consumers[-1])
         if len(address.consumers) == 1 and not address.exchange and address.key.startswith(ANNOUNCED):
             self._context.control_plane.local_added(address.key, address.treatment)
         if address.prioritized:
             self._addresses.on_priorities(address)
         self._addresses.refresh(address)
+
+    def _joins_order(self, address: Address, lk: RouterLink) -> None:
+        """A consumer joins the others of an address one of which gets all deliveries."""
+        exclusive.update(address, self._context.router_id)
+        if address.exclusive is not None:
+            address.exclusive.join(lk)
+            address.prioritized = True
 
     def producer_joined(self, lk: RouterLink, address: Address) -> None:
         """An attached incoming link was added to the producers of an address."""
@@ -196,7 +210,10 @@ class EndpointLinks:
                     self._context.control_plane.producer_removed(address)
         elif self._addresses.take_out(address.consumers, lk):
             if address.prioritized:
-                if lk.consumer_priority:
+                if address.exclusive is not None:
+                    address.exclusive.leave(lk)
+                    exclusive.update(address, self._context.router_id)
+                if lk.consumer_priority or lk.exclusive:
                     address.prioritized = has_priorities(address)
                 self._addresses.on_priorities(address)
             if not (address.consumers or address.exchange) and address.key.startswith(ANNOUNCED):
