@@ -265,7 +265,7 @@ def address_entity(address: Address) -> Entity:
             "egressPhase": address.egress_phase,
             "priority": address.priority,
             "enableFallback": address.enable_fallback,
-            "exclusive": address.exclusive,
+            "exclusive": address.exclusive or None,  # routers of older images do not have this attribute
             "expired": address.expired,
         },
     )
