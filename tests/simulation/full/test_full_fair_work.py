@@ -135,7 +135,8 @@ def test_a_router_that_is_lost_with_windows_out_stops_nobody(lost: str) -> None:
     shop.network.run(1.0)
     hungry = shop.network.routers["B"].core.addresses["M0work"]
     assert hungry.hungry
-    assert shop.network.routers["D"].core.addresses["M0work"].targets[lost if lost == "C" else "B"].window.told >= 0.0
+    target = shop.network.routers["D"].core.addresses["M0work"].targets[lost if lost == "C" else "B"]
+    assert target.window.announced >= 0.0
     shop.network.routers[lost].crash()
     assert shop.network.until(lambda: not (rest.left or rest.under_way), 120.0) < 20.0
     assert not shop.ledger.violations()

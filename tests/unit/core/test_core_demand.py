@@ -71,7 +71,7 @@ def test_the_question_is_repeated_and_ends(hub: Hub, told: Told) -> None:
     assert told.take() == []
     later(hub, 2.5)
     assert [(router, body["waits"]) for router, body in told.take()] == [("B", 0), ("C", 0)]
-    assert core_of(hub).addresses[KEY].targets["B"].window.told < 0
+    assert core_of(hub).addresses[KEY].targets["B"].window.announced < 0
 
 
 def test_a_new_router_is_asked_too(hub: Hub, told: Told) -> None:

@@ -7,11 +7,15 @@ from typing import Any
 from waymesh_router.core.link_routing.ways import HERE, Ways
 
 
+class Connection:
+    over = False
+
+
 def test_links_lead_over_the_oldest_connection_while_one_of_them_is_there() -> None:
     ways = Ways()
     session: Any = "session"
-    old: Any = "old"
-    new: Any = "new"
+    old: Any = Connection()
+    new: Any = Connection()
     assert not ways.over(session, "C")
     assert not ways.routers(session)
     for there in (old, old, new):
@@ -23,6 +27,9 @@ def test_links_lead_over_the_oldest_connection_while_one_of_them_is_there() -> N
     assert list(ways.over(session, "C")) == [old, new]
     ways.link_gone(session, "C", old)
     assert list(ways.over(session, "C")) == [new]
+    assert [ways.next_hop(session, "C")] == [new]
+    new.over = True
+    assert ways.next_hop(session, "C") is None, "its connection is ending"
     ways.link_gone(session, "C", new)
     assert list(ways.routers(session)) == [HERE]
     ways.link_gone(session, HERE, new)

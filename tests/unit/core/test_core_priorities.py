@@ -91,7 +91,7 @@ def test_flow_is_asked_for_before_anything_waits(hub: Hub, told: Told) -> None:
     later(hub, 3.0)
     later(hub, 0.5)
     assert [(router, body["waits"]) for router, body in told.take()] == [("B", 0), ("C", 0)]
-    assert core_of(hub).addresses[KEY].targets["B"].window.told == 100.0
+    assert core_of(hub).addresses[KEY].targets["B"].window.announced == 100.0
 
 
 def test_priorities_are_forgotten_when_they_end_or_their_router_leaves(hub: Hub, told: Told) -> None:

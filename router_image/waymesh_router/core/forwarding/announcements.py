@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.demand_messages import MOST
-from waymesh_router.core.forwarding.exclusive import told_too
+from waymesh_router.core.forwarding.exclusive import announced_too
 from waymesh_router.core.forwarding.ranks import Room, encoded
 from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.portions import Rounds, RoundsOfEach
@@ -39,7 +39,7 @@ class State:
 
     due: float
     repeat: float = SOON_S
-    told_at: float = -math.inf
+    announced_at: float = -math.inf
     room: Room | None = None  # None: not counted yet
 
 
@@ -66,7 +66,7 @@ class Announcements:
     def changed(self, address: Address) -> None:
         """There are priorities at the address, or not any more, or its local consumers are others."""
         state = self.states.get(address)
-        if not told_of(address):
+        if not is_announced(address):
             if state is not None:
                 self._end(address)
         elif state is None:
@@ -77,7 +77,7 @@ class Announcements:
 
     def look(self, address: Address, now: float) -> None:
         """Tell it again if it is time."""
-        if not told_of(address):
+        if not is_announced(address):
             self._end(address)
         elif now >= self.states[address].due:
             self._count(address)
@@ -92,14 +92,14 @@ class Announcements:
         state.room = room
         now = self._context.now
         if now >= state.due:
-            state.due, state.told_at = now + state.repeat, now
+            state.due, state.announced_at = now + state.repeat, now
             state.repeat = min(state.repeat * SLOWER, SELDOM_S)
             self._sends.begin_later(address)
 
     def may_tell_at_once(self, address: Address) -> bool:
         """The first of its local consumers is another one: whether to tell it now, and not within SOON_S."""
         state = self.states.get(address)
-        if state is None or self._context.now - state.told_at < SOONEST_S:
+        if state is None or self._context.now - state.announced_at < SOONEST_S:
             return False
         state.repeat, state.due = SOON_S, self._context.now
         return True
@@ -112,7 +112,7 @@ class Announcements:
 
     def _soon(self, state: State) -> None:
         state.repeat = SOON_S
-        state.due = min(state.due, max(self._context.now, state.told_at + SOON_S))
+        state.due = min(state.due, max(self._context.now, state.announced_at + SOON_S))
 
     def _tell_again(self, address: Address) -> int:
         """A new router must be told: all are."""
@@ -142,10 +142,10 @@ class Announcements:
         state = self.states.get(address)
         room = (state.room if state is not None else None) or {}
         body = {"address": address.key, "window": min(sum(room.values()), MOST), "ranks": encoded(room)}
-        self._context.control_plane.tell(router_id, body | told_too(address))
+        self._context.control_plane.tell(router_id, body | announced_too(address))
 
 
-def told_of(address: Address) -> bool:
+def is_announced(address: Address) -> bool:
     """Whether other routers need to know the priorities of the local consumers."""
     known = address.prioritized and address.treatment == BALANCED and address.key.startswith(KINDS)
     return known and bool(address.consumers)

@@ -351,7 +351,7 @@ def pick_soonest_remote(
         target = t
         if target.speed is None:
             choice.spread.measure_target(target)
-        if by_window and (none_here or target.window.told >= 0.0) and is_full(target):
+        if by_window and (none_here or target.window.announced >= 0.0) and is_full(target):
             continue
         each = target.speed.each if target.speed.each > 0.0 else usual
         cost = (target.outstanding + target.node.cost + 1) * each

@@ -1,9 +1,9 @@
 """What the consumers of other routers are ready for: told by those routers, while deliveries wait somewhere.
 
 An ingress router whose deliveries wait for windows asks all routers with consumers of the address. Each tells a window
-(`Window.told`): what its consumers can take without being idle, divided among those that ask. Both are states: they are
-repeated, so that a lost message only makes work slower. Routers that do not tell anything, as old ones, have the
-window that is measured. Source: protocol/demand.md.
+(`Window.announced`): what its consumers can take without being idle, divided among those that ask. Both are states:
+they are repeated, so that a lost message only makes work slower. Routers that do not tell anything, as old ones, have
+the window that is measured. Source: protocol/demand.md.
 
 If a consumer of the address has a priority anywhere, the routers with consumers tell by priority how many deliveries
 these can take, also while nothing waits (announcements.py): the first delivery goes to who has the highest.
@@ -119,10 +119,10 @@ class Demand:
             if target.node in asked.nodes:
                 self._send(target.node.id, {"address": address.key, "waits": 0})
                 if target.window is not None and target.ranks is None:
-                    target.window.told = -1.0
+                    target.window.announced = -1.0
         self._hold(address)
 
-    def _told(self, address: Address, target: Target, body: Mapping[str, object]) -> None:
+    def _on_window(self, address: Address, target: Target, body: Mapping[str, object]) -> None:
         """A router tells its window. What it settles during a round trip is added, so that nobody there waits."""
         if address not in self._asked:
             return
@@ -135,21 +135,21 @@ class Demand:
         if at > 0:
             trips[target.node.id] = min(max(self._context.now - at / MICROSECONDS, 0.0), LONGEST_TRIP_S)
         if target.ranks is None:
-            target.window.told = window + rate / PER_RATE * trips.get(target.node.id, 0.0)
+            target.window.announced = window + rate / PER_RATE * trips.get(target.node.id, 0.0)
             self._spread.freed[address] = None
 
     # ---- priorities
-    def _told_ranks(self, address: Address, target: Target, body: Mapping[str, object]) -> None:
+    def _on_ranks(self, address: Address, target: Target, body: Mapping[str, object]) -> None:
         """A router tells the priorities of its consumers, or that it knows of none any more."""
         ranks = decoded(body)
         if ranks is None:
             if target.ranks is None:
                 return
-            target.window.told = -1.0
+            target.window.announced = -1.0
         else:
             if target.speed is None:
                 self._spread.measure_target(target)
-            target.window.told = float(ranks[-1][1])
+            target.window.announced = float(ranks[-1][1])
         target.ranks = ranks
         changed = exclusive.hear(address, target, body, self._context.router_id)
         self._ranked.setdefault(address, Ranked(address.ingress))
@@ -228,9 +228,9 @@ class Demand:
         target = address.targets.get(router_id)
         if target is None or target.stale():
             return
-        self._told_ranks(address, target, body)
+        self._on_ranks(address, target, body)
         if "window" in body and is_spread_here(address):
-            self._told(address, target, body)
+            self._on_window(address, target, body)
 
     def lost(self) -> None:
         """A router is no longer reachable."""

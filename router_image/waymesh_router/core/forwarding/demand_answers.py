@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.announcements import Announcements
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
-from waymesh_router.core.forwarding.exclusive import told_too
+from waymesh_router.core.forwarding.exclusive import announced_too
 from waymesh_router.core.forwarding.ranks import Room, add_consumer, differs, encoded, part_of
 from waymesh_router.core.forwarding.spread import Spread, consumers_of, is_brief, is_spread_here
 from waymesh_router.core.model import Address, RouterLink
@@ -217,7 +217,7 @@ class Answers:
     def _tell_room(self, address: Address, askers: dict[str, Asker], room: Room) -> None:
         """The same by priority, at an address whose consumers have some."""
         ids, turn = self._sharers(address, askers)
-        more = told_too(address)
+        more = announced_too(address)
         for place, router_id in enumerate(ids):
             if router_id == self._context.router_id:
                 continue

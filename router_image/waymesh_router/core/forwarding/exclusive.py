@@ -156,7 +156,7 @@ def asked(address: Address) -> bool:
     return any(target.exclusive == ASKS and not target.stale() for target in address.targets.values())
 
 
-def told_too(address: Address) -> dict[str, object]:
+def announced_too(address: Address) -> dict[str, object]:
     """What is told with the ranks."""
     if address.exclusive is None:
         return {}

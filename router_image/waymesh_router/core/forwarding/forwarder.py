@@ -48,7 +48,7 @@ if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
     from cython.cimports.waymesh_router.core.forwarding.size_limits import begins_too_large
-    from cython.cimports.waymesh_router.core.forwarding.spread import is_told, overtakes
+    from cython.cimports.waymesh_router.core.forwarding.spread import has_announced_window, overtakes
     from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 else:
     from waymesh_amqp.delivery import new_delivery
@@ -56,7 +56,7 @@ else:
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
     from waymesh_router.core.forwarding.size_limits import begins_too_large
-    from waymesh_router.core.forwarding.spread import is_told, overtakes
+    from waymesh_router.core.forwarding.spread import has_announced_window, overtakes
     from waymesh_router.core.link_kinds import ENDPOINT, MULTICAST, SETTLED_MODE
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Forwarder:
             d.did = lk.transfer_id
             if not self.settlement.track(lk, d):
                 return
-        if self.choice.picked is not None and is_told(self.choice.picked, annotations, settled):
+        if self.choice.picked is not None and has_announced_window(self.choice.picked, annotations, settled):
             annotations = meant_for(annotations, self.choice.picked.node.id, address.key, self.pending.stamp)
         oid: cython.uint = send_scanned(lk, out, settled, annotations, self.sections, transfer)
         self.counters.count_out(address, out)

@@ -22,9 +22,9 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.spread import (
+        has_announced_window,
         is_full,
         is_spread,
-        is_told,
         passes,
         waits_for_consumers,
         windows_hold,
@@ -32,9 +32,9 @@ if cython.compiled:
     from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
     from waymesh_router.core.forwarding.spread import (
+        has_announced_window,
         is_full,
         is_spread,
-        is_told,
         passes,
         waits_for_consumers,
         windows_hold,
@@ -349,7 +349,7 @@ def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:
     """Send a delivery that has left its queue on a ready link, or on another one if it is too large for this."""
     if out.max_message_size == 0 or pending.sizes.fits(q, out):
         target: Target | None = pending.choice.picked
-        if target is not None and is_told(target, q.annotations, q.settled):
+        if target is not None and has_announced_window(target, q.annotations, q.settled):
             q.annotations = meant_for(q.annotations, target.node.id, q.address.key, pending.stamp)
         pending.streams.send(q, out)
     elif not pending.sizes.send_elsewhere(q):

@@ -125,7 +125,7 @@ def pick_exclusive(choice: ConsumerChoice, address: Address, annotations: Annota
         return first if first is not None and first.connection is not choice.barred and first.ready() else None
     if address.ranked and target.speed is None:
         choice.spread.measure_target(target)
-    if not choice.settled and not annotations.trace and target.window is not None and target.window.told >= 0.0:
+    if not choice.settled and not annotations.trace and target.window is not None and target.window.announced >= 0.0:
         if is_full(target):
             return None
     found: RouterLink | None = choice.remote_link(target, annotations)

@@ -45,13 +45,13 @@ def part_of(room: Room, place: int, turn: int, parts: int) -> Room:
 
 def encoded(room: Room) -> list[int]:
     """As in a message."""
-    told: list[int] = []
+    ranks: list[int] = []
     for priority in sorted(room, reverse=True):
-        if len(told) < 2 * MOST_PRIORITIES:
-            told += (priority, room[priority])
+        if len(ranks) < 2 * MOST_PRIORITIES:
+            ranks += (priority, room[priority])
         else:
-            told[-1] = min(told[-1] + room[priority], MOST)
-    return told
+            ranks[-1] = min(ranks[-1] + room[priority], MOST)
+    return ranks
 
 
 def differs(before: Room | None, now: Room) -> bool:
@@ -64,12 +64,12 @@ def differs(before: Room | None, now: Room) -> bool:
 
 def decoded(body: Mapping[str, object]) -> Ranks | None:
     """What a message tells of priorities; None: nothing, or what is not such a list."""
-    told = body.get("ranks")
-    if not isinstance(told, list) or not told or len(told) % 2 or len(told) > 2 * MOST_PRIORITIES:
+    listed = body.get("ranks")
+    if not isinstance(listed, list) or not listed or len(listed) % 2 or len(listed) > 2 * MOST_PRIORITIES:
         return None
     ranks: list[tuple[int, int]] = []
     until = 0
-    for priority, room in zip(told[::2], told[1::2], strict=True):
+    for priority, room in zip(listed[::2], listed[1::2], strict=True):
         if not (_whole(priority) and _whole(room) and -HIGHEST <= priority < HIGHEST and room >= 0):
             return None
         if ranks and priority >= ranks[-1][0]:

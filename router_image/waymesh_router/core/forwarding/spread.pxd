@@ -30,7 +30,7 @@ cdef class Spread:
 cpdef bint is_spread(Address address) except -1
 cpdef bint is_spread_here(Address address) except -1
 cdef bint spread_over_several(Address address, Connection barred) except -1
-cdef bint is_told(Target target, Annotations annotations, bint settled) except -1
+cdef bint has_announced_window(Target target, Annotations annotations, bint settled) except -1
 cdef bint has_room(RouterLink out) except -1
 cpdef bint is_brief(RouterLink out) except -1
 cdef bint holds(RouterLink out) except -1

@@ -224,10 +224,10 @@ def is_full(target: Target) -> cython.bint:
     return bool(target.window is not None and target.window.full(target.outstanding))
 
 
-def is_told(target: Target, annotations: Annotations, settled: cython.bint) -> cython.bint:
+def has_announced_window(target: Target, annotations: Annotations, settled: cython.bint) -> cython.bint:
     """Whether a delivery that enters the mesh here goes to another router because this has told a window: neither that
     router nor one on the way must choose again, or nobody would know how many deliveries are outstanding where."""
-    return not settled and not annotations.trace and target.window is not None and target.window.told >= 0.0
+    return not settled and not annotations.trace and target.window is not None and target.window.announced >= 0.0
 
 
 def has_room(out: RouterLink) -> cython.bint:

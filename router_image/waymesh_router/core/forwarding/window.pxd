@@ -4,7 +4,7 @@ cimport cython
 cdef class Window:
     cdef double first
     cdef public double limit
-    cdef public double told
+    cdef public double announced
     cdef public double least
     cdef double _average
     cdef long long _count

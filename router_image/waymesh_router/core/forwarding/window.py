@@ -38,7 +38,7 @@ class Window:
     def __init__(self, first: cython.double) -> None:
         self.first = first  # the limit before anything is known
         self.limit = first
-        self.told = -1.0  # what the other router has told, see Demand; less than 0: nothing
+        self.announced = -1.0  # what the other router has told, see Demand; less than 0: nothing
         self.least = 0.0  # seconds from sending to settlement while none waits; 0: unknown
         self._average = 0.0
         self._count = 0  # settlements of this cycle, or of this measurement
@@ -55,7 +55,7 @@ class Window:
 
     def full(self, outstanding: cython.longlong) -> cython.bint:
         """Whether nothing more may be sent."""
-        return outstanding >= (self.limit if self.told < 0.0 else self.told)
+        return outstanding >= (self.limit if self.announced < 0.0 else self.announced)
 
     def settled(self, now: cython.double, sent_at: cython.double, outstanding: cython.longlong) -> None:
         """A delivery was settled, one of `outstanding`."""

@@ -204,11 +204,9 @@ class RoutedAttaches:
             for target in targets:
                 neighbour = target.neighbour()
                 next_hop = neighbour.connection if neighbour is not None else None
-                if next_hop is None:
-                    continue
                 router = target.node.id
-                next_hop = next((way for way in ways.over(origin, router) if not way.over), next_hop)
-                if next_hop is conn:
+                next_hop = None if next_hop is None else ways.next_hop(origin, router) or next_hop
+                if next_hop is None or next_hop is conn:
                     continue
                 rank = (router not in led_to and next_hop.id not in used, target.node.cost)
                 if next_hop.id not in remote or rank < remote[next_hop.id][0]:
@@ -228,8 +226,8 @@ class RoutedAttaches:
         session = self._mirrors.session(lk.session, candidate.conn)
         client = names.client_link(conn, attach)
         name = names.upstream_name(conn, candidate.conn, attach, self._context.router_id, client)
-        told = client if candidate.conn.is_router() else None
-        terms = rewriting.upstream_attach(attach, name, candidate.entity, routing_address, told)
+        announced = client if candidate.conn.is_router() else None
+        terms = rewriting.upstream_attach(attach, name, candidate.entity, routing_address, announced)
         upstream = self._links.open_link(session, terms)
         self._mirrors.link_opened(lk.session, session, coordinator)
         self._loads[candidate.conn.id] = self._loads.get(candidate.conn.id, 0) + 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from waymesh_amqp.errors import NOT_ALLOWED
 from waymesh_amqp.sasl import ANONYMOUS_USER
 from waymesh_router.core.attaching import Refusal
-from waymesh_router.core.link_routing.rewriting import told_client
+from waymesh_router.core.link_routing.rewriting import announced_client
 from waymesh_router.core.link_routing.route_candidates import ClientLink
 from waymesh_router.core.links.mesh_links import to_router
 
@@ -70,13 +70,13 @@ def client_link(conn: RouterConnection, attach: Attach) -> ClientLink | None:
     if not _of_one_user(attach):
         return None
     if to_router(conn):
-        return told_client(attach)
+        return announced_client(attach)
     owner = _user_of(conn)
     if conn.edge_router is not None:  # its word counts only among its own clients
-        told = told_client(attach)
-        if told is None:
+        announced = announced_client(attach)
+        if announced is None:
             return None
-        owner = f"{owner}/{told.owner}" if owner or told.owner else ""
+        owner = f"{owner}/{announced.owner}" if owner or announced.owner else ""
     return ClientLink(owner, _named_by_client(conn, attach))
 
 

@@ -74,12 +74,12 @@ def added_routing_address(attach: Attach) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def told_client(attach: Attach) -> ClientLink | None:
+def announced_client(attach: Attach) -> ClientLink | None:
     """Whose terminus the link uses, as the previous router says; None if it does not."""
-    told = attach.properties.get(CLIENT_LINK) if isinstance(attach.properties, dict) else None
-    if not isinstance(told, list) or len(told) != 2 or not all(isinstance(text, str) for text in told):
+    announced = attach.properties.get(CLIENT_LINK) if isinstance(attach.properties, dict) else None
+    if not isinstance(announced, list) or len(announced) != 2 or not all(isinstance(text, str) for text in announced):
         return None
-    owner, name = told
+    owner, name = announced
     return None if ":" in owner or "|" in owner else ClientLink(owner, name)
 
 
@@ -112,21 +112,21 @@ def upstream_attach(
         else:
             target = _readdressed(target, entity.removes, entity.adds)
     upstream = _copy(attach, name, source, target)
-    told: dict[Symbol, object] = {} if routing_address is None else {ROUTE_ADDRESS: routing_address}
+    announced: dict[Symbol, object] = {} if routing_address is None else {ROUTE_ADDRESS: routing_address}
     if client is not None:
-        told[CLIENT_LINK] = [client.owner, client.name]
+        announced[CLIENT_LINK] = [client.owner, client.name]
     given = attach.properties if isinstance(attach.properties, dict) else {}
-    if told or any(key in given for key in _BETWEEN_ROUTERS):
-        upstream.properties = _properties_with(attach, told)
+    if announced or any(key in given for key in _BETWEEN_ROUTERS):
+        upstream.properties = _properties_with(attach, announced)
     return upstream
 
 
-def _properties_with(attach: Attach, told: Mapping[Symbol, object]) -> Raw | None:
+def _properties_with(attach: Attach, announced: Mapping[Symbol, object]) -> Raw | None:
     """The link properties, with these for the next router and no others of routers. Other properties stay as bytes."""
     given = attach.raw.get("properties")
     others, count, found, _ = (b"", 0, [], 0) if given is None else split_map(bytes(given), 0, _PREFIX)
     pairs = [pair for pair in found if decode_value(pair, 0, len(pair), 0)[0] not in _BETWEEN_ROUTERS]
-    pairs += [encode(key) + encode(value) for key, value in told.items()]
+    pairs += [encode(key) + encode(value) for key, value in announced.items()]
     count += len(pairs)
     return Raw(encoded_map(others + b"".join(pairs), count)) if count else None
 

@@ -45,6 +45,10 @@ class Ways:
         """The ids of the routers to which links of a session lead."""
         return self._ways.get(origin, {}).keys()
 
+    def next_hop(self, origin: Session, router: str) -> RouterConnection | None:
+        """The connection over which the oldest links of a session lead to a router; None if there is none."""
+        return next((there for there in self.over(origin, router) if not there.over), None)
+
     def over(self, origin: Session, router: str) -> Collection[RouterConnection]:
         """The connections over which links of a session lead to a router, or HERE: the oldest first."""
         return self._ways.get(origin, {}).get(router, {}).keys()
