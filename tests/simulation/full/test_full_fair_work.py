@@ -139,9 +139,8 @@ def test_a_router_that_is_lost_with_windows_out_stops_nobody(lost: str) -> None:
     assert target.window.announced >= 0.0
     shop.network.routers[lost].crash()
     assert shop.network.until(lambda: not (rest.left or rest.under_way), 120.0) < 20.0
-    assert not shop.ledger.violations()
-    if lost == "C":
+    if lost == "C":  # the other client may need longer
         shop.network.until(lambda: not (gone.left or gone.under_way), 120.0)
-        assert not shop.ledger.violations()
+    assert not shop.ledger.violations()
     shop.network.until(lambda: not hungry.hungry, 60.0)
     assert hungry.pending is None
