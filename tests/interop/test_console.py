@@ -376,7 +376,7 @@ def test_events_lead_to_connection_link_and_address(mesh: Mesh, page: Page) -> N
         (connection,) = {one for one in links if one.startswith("#/connections")}
         for place, wanted in ((connection, "buyer"), (next(one for one in links if "#/links" in one), "orders")):
             page.run(f"location.hash = {place!r}")
-            opened = "document.querySelector('tr.detail')?.innerText ?? ''"
+            opened = "document.querySelector('tr.detail:not(.below)')?.innerText ?? ''"
             wait_until(lambda: wanted in page.run(opened), DEADLINE_S, wanted)  # noqa: B023
         assert "#/addresses?search=orders" in links
         assert page.errors == []

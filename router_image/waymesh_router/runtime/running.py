@@ -107,6 +107,7 @@ class Running:
         self.host.attach(self.router)
         self.policy_files = PolicyFiles(self.loop, self.log, self.router, entries)
         self._unusable = [*repeated, *unusable]
+        self._stopping = False
         core = self.router.core
         self._trimmer = Trimmer(free=self._free)
         self._pools = FreePools(core.context.portions, self.host.memory_usage)
@@ -134,8 +135,10 @@ class Running:
         signal.signal(signal.SIGHUP, lambda number, frame: self.loop.call_from_thread(self._reload))
 
     def _on_stop(self, number: int, frame: object) -> None:
-        for again in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(again, lambda second, _: os._exit(128 + second))
+        """May be interrupted at once by itself, for the other signal."""
+        if self._stopping:
+            os._exit(128 + number)
+        self._stopping = True
         self.loop.call_from_thread(lambda: self._stop(signal.Signals(number).name))
 
     def _stop(self, why: str) -> None:
