@@ -121,11 +121,12 @@ def test_a_connector_sends_no_password_that_digest_md5_would_have_kept(
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
 def test_a_second_listener_without_log_in_does_not_open_the_first(start_router: StartRouter, host: str) -> None:
     port = free_port()
-    closed = section("listener", name="l", host="127.0.0.1", port=port, authenticatePeer=True,
-                     saslMechanisms="EXTERNAL")  # fmt: skip
-    router = start_router("A", closed + section("listener", name="m", host=host, port=port))
+    first = section("listener", name="l", host="127.0.0.1", port=port, authenticatePeer=True,
+                    saslMechanisms="EXTERNAL")  # fmt: skip
+    router = start_router("A", first + section("listener", name="m", host=host, port=port))
     wait_until(lambda: accepts("127.0.0.1", port), DEADLINE_S, "the listener")
-    assert "listener m: stays closed, because listener l has the same host and port" in router.log
+    closed = "listener m: stays closed, because listener l has the same host and port"
+    wait_until(lambda: closed in router.log, DEADLINE_S, closed)
     with Client(f"amqp://127.0.0.1:{port}", wait=False, allowed_mechs="ANONYMOUS") as client:
         assert client.wait_ended()
         assert not client.opened.is_set()
