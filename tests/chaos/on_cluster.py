@@ -18,7 +18,7 @@ from tests.chaos.client import Group
 from tests.chaos.clients import Clients
 from tests.chaos.cluster_schedule import SIZE
 from tests.chaos.mesh import DISTRIBUTIONS, ROUTE_CHANGE
-from tests.chaos.processes import LOOK_S, TERMS
+from tests.chaos.processes import TERMS, let_pass
 from tests.chaos.relay import Relay
 from tests.chaos.schedule import Planned
 from tests.chaos.workload import PLANS
@@ -115,9 +115,7 @@ class OnCluster:
 
     def rest(self, seconds: float) -> None:
         """Let time pass."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, LOOK_S))
+        let_pass(seconds)
 
     def until(self, condition: Callable[[], object], limit_s: float, what: str | Callable[[], str]) -> None:
         """Wait for a condition; AssertionError when it does not hold in time."""

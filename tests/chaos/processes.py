@@ -93,9 +93,7 @@ class Processes:
 
     def rest(self, seconds: float) -> None:
         """Let time pass."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, LOOK_S))
+        let_pass(seconds)
 
     def until(self, condition: Callable[[], object], limit_s: float, what: str | Callable[[], str]) -> None:
         """Wait for a condition; AssertionError when it does not hold in time."""
@@ -164,3 +162,10 @@ class Processes:
     def losses(self) -> Counter[str]:
         """What was lost so far: connections, by their wires, and routes between neighbours."""
         return Counter({"route": self._mesh.route_changes()}) + Counter(end.wire for end in self._relay.ends)
+
+
+def let_pass(seconds: float) -> None:
+    """Let time pass."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, LOOK_S))

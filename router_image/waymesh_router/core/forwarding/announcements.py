@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding.demand_messages import MOST
-from waymesh_router.core.forwarding.exclusive import announced_too
+from waymesh_router.core.forwarding.exclusive import announced_too, is_possible
 from waymesh_router.core.forwarding.ranks import Room, encoded
-from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.portions import Rounds, RoundsOfEach
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address, Node
 
-KINDS = "M0"
-"""Keys of addresses in the first phase, of which demand is known."""
 SOON_S, SELDOM_S, SLOWER = 0.25, 10.0, 4.0
 """It is repeated after the first time, then after SLOWER times as long, up to the second one."""
 SOONEST_S = 0.05
@@ -147,8 +144,7 @@ class Announcements:
 
 def is_announced(address: Address) -> bool:
     """Whether other routers need to know the priorities of the local consumers."""
-    known = address.prioritized and address.treatment == BALANCED and address.key.startswith(KINDS)
-    return known and bool(address.consumers)
+    return bool(address.prioritized and is_possible(address) and address.consumers)
 
 
 def _ready(room: Room) -> set[int]:

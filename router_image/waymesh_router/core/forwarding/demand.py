@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from waymesh_router.core.core_context import CoreContext
 from waymesh_router.core.forwarding import exclusive
-from waymesh_router.core.forwarding.announcements import KINDS
 from waymesh_router.core.forwarding.demand_answers import LOOKS, Answers, look_cost, next_ones
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
+from waymesh_router.core.forwarding.exclusive import KINDS
 from waymesh_router.core.forwarding.ranks import decoded, has_priorities, tells_priorities
 from waymesh_router.core.forwarding.spread import Spread, is_spread, is_spread_here
 from waymesh_router.core.link_kinds import BALANCED

@@ -26,7 +26,7 @@ LAST = (1 << 31) - 1
 FOLLOWS, ASKS = 1, 2
 """`Target.exclusive`: another router knows that one consumer gets all; or it also is the reason for it."""
 KINDS = "M0"
-"""Keys of addresses that can have an exclusive consumer."""
+"""Keys of addresses whose consumers routers tell each other of: those in the first phase."""
 
 
 class Exclusive:
@@ -107,9 +107,7 @@ def leader(address: Address) -> Target | None:
     """The other router whose consumer gets the deliveries; None: a local consumer gets them, or nobody."""
     own: Exclusive = address.exclusive
     best: Target | None = None
-    least = (own.number(), own.own_id if own.numbers else "")
-    if not own.numbers:
-        least = (LAST + 1, "")
+    least = (own.number(), own.own_id) if own.numbers else (LAST + 1, "")
     for target in address.targets.values():
         place = (-target.ranks[0][0] if target.exclusive and target.ranks else LAST, target.node.id)
         if place < least and (target.link is not None or target.neighbour() is not None):
@@ -133,7 +131,7 @@ def update(address: Address, own_id: str, highest: int = FIRST) -> bool:
 
 
 def is_possible(address: Address) -> bool:
-    """Whether an address can have an exclusive consumer: those of other routers must be known, which is so for balanced
+    """Whether routers know the consumers of each other at an address, so that it can have an exclusive one: at balanced
     addresses without a waypoint."""
     return address.treatment == BALANCED and address.key.startswith(KINDS)
 
