@@ -15,6 +15,7 @@ from tests.cluster import images
 from tests.cluster.api import ApiError
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace
+from tests.e2e_cluster.console_command import console
 from tests.e2e_cluster.scene import Mesh, Traffic, waymesh
 from tests.e2e_cluster.spark_job import RUN_S, claim, complete, executors, install
 from tests.kit.waiting import wait_until
@@ -112,6 +113,10 @@ def test_reports_of_one_pod_and_of_executors_of_which_one_is_killed_say_what_was
     namespace.wait_pods("app.kubernetes.io/component=report", 1)
     page = waymesh(namespace, "report", "-n", namespace.name, "--out", "-")
     assert page == (files / "single" / "report.html").read_text()
+    with console(namespace, "mesh") as shown:
+        of_console = shown.report()
+        assert of_console["summary"] == json.loads((files / "single" / "summary.json").read_text())
+        assert shown.frame(of_console["page"]) == page
     assert not executors(namespace)
     job = install(namespace, "cluster", executors=2)
     victim = kill_an_executor(namespace, job)

@@ -7,8 +7,10 @@ import type { Reading } from "../model/rates.ts";
 
 export const PERIOD_MS = 2000;
 export const OLD_MS = 6000;
-/** The shortest time between two drawings for answers: in a mesh of hundreds of routers, they come every few ms. */
+/** The shortest time between two drawings for answers: in a mesh of hundreds of routers, they come every few ms, and a
+ * drawing takes longer. So it is the larger of these, the second of them for each router. */
 const DRAW_MS = 200;
+const DRAW_MS_OF_ROUTER = 3;
 
 /** What one router answered. `before`: the answer before that. `error`: why there is none now; the readings stay. */
 export interface Answer {
@@ -40,7 +42,7 @@ export function useLive(query: Query | null, scope: string): readonly Answer[] {
         waiting = undefined;
         drawn = performance.now();
         redraw((turn) => turn + 1);
-      }, Math.max(0, drawn + DRAW_MS - performance.now()));
+      }, Math.max(0, drawn + Math.max(DRAW_MS, DRAW_MS_OF_ROUTER * session.routers.length) - performance.now()));
     };
     const busy = new Set<string>();
     const ask = async (router: string): Promise<void> => {

@@ -1,4 +1,5 @@
 // The mesh as a picture: routers, costs, traffic, brokers, edge routers and clients; and the same as a table.
+import type { JSX } from "preact";
 import { useContext, useMemo, useRef, useState } from "preact/hooks";
 import { isOld, Mesh, useLive, type Answer } from "../amqp/live.ts";
 import type { Query } from "../amqp/management.ts";
@@ -81,15 +82,19 @@ function Graph({ nodes, edges, silent, rates, place, go }: Pick<PageProps, "plac
   const box = useMemo(() => boxOf(nodes), [nodes]);
   const { x, y, scale } = view ?? { x: 0, y: 0, scale: 1 };
   const chosen = nodes.find((node) => node.id === place.given["node"]);
+  const lines = useRef(new WeakMap<Edge, Line>());
   // While the picture is moved, only its transform changes: the same elements are not compared again.
-  const content = useMemo(() => (
-    <>
-      {edges.map((edge) => <EdgeLine edge={edge} bad={silent.has(edge.source.id) || silent.has(edge.target.id)} rates={rates} />)}
-      {nodes.map((node) => (
-        <NodeDot node={node} bad={silent.has(node.id)} chosen={node === chosen} press={() => go({ node: node === chosen ? "" : node.id })} />
-      ))}
-    </>
-  ), [nodes, edges, silent, rates, place]);
+  const content = useMemo(() => {
+    const flows = new Map([...rates].map(([router, row]) => [router, total(row)]));
+    return (
+      <>
+        {edges.map((edge) => lineOf(edge, silent, flows, lines.current))}
+        {nodes.map((node) => (
+          <NodeDot node={node} bad={silent.has(node.id)} chosen={node === chosen} press={() => go({ node: node === chosen ? "" : node.id })} />
+        ))}
+      </>
+    );
+  }, [nodes, edges, silent, rates, place]);
   const moved = (event: PointerEvent): void => {
     const from = drag.current;
     if (!from) return;
@@ -117,16 +122,28 @@ function Graph({ nodes, edges, silent, rates, place, go }: Pick<PageProps, "plac
   );
 }
 
-function EdgeLine({ edge, bad, rates }: { edge: Edge; bad: boolean; rates: ReadonlyMap<string, Row | undefined> }) {
+interface Line { readonly width: string; readonly bad: boolean; readonly drawn: JSX.Element }
+
+/** The line of an edge. One that looks as before is the same element, which Preact does not compare again: most figures
+ * change at each reading, but few widths do. */
+function lineOf(
+  edge: Edge, silent: ReadonlySet<string>, flows: ReadonlyMap<string, number>, known: WeakMap<Edge, Line>,
+): JSX.Element {
   const { source, target } = edge;
-  const flow = Math.min(...[source, target].map((node) => total(rates.get(node.router))));
+  const bad = silent.has(source.id) || silent.has(target.id);
+  const flow = Math.min(flows.get(source.router) ?? 0, flows.get(target.router) ?? 0);
+  const width = (1 + Math.log10(1 + flow)).toFixed(1);
+  const last = known.get(edge);
+  if (last && last.width === width && last.bad === bad) return last.drawn;
   const middle = { x: ((source.x ?? 0) + (target.x ?? 0)) / 2, y: ((source.y ?? 0) + (target.y ?? 0)) / 2 };
-  return (
+  const drawn = (
     <g>
-      <line x1={source.x} y1={source.y} x2={target.x} y2={target.y} class={bad ? "bad" : undefined} stroke-width={(1 + Math.log10(1 + flow)).toFixed(1)} />
+      <line x1={source.x} y1={source.y} x2={target.x} y2={target.y} class={bad ? "bad" : undefined} stroke-width={width} />
       {edge.cost > 1 ? <text x={middle.x} y={middle.y}>{edge.cost}</text> : null}
     </g>
   );
+  known.set(edge, { width, bad, drawn });
+  return drawn;
 }
 
 function total(row: Row | undefined): number {
