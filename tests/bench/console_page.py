@@ -92,7 +92,8 @@ def main() -> int:
     parser.add_argument("--edges", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=10_000)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    # Processes of the browser may still write when it is told to end.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         build(folder)
         (folder / "browser").mkdir()
