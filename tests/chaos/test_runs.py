@@ -70,7 +70,8 @@ QUICK: list[Round] = [(Planned(0.0, "delay", "C-B", 1.0, "both", 0.1),)]
 WAITING: list[Round] = [(Planned(0.0, "hold", "taker-b", 2.5), Planned(0.0, "hold", "taker-e", 2.5))]
 DIRECTED: dict[str, list[Round]] = {
     "lost-credit": QUICK * 5,  # the first 250 deliveries of a link need no renewal
-    "forgotten-consumer": [(Planned(0.0, "cut", "taker-b"),)],
+    # The relay holds back what the consumer settles, so that there is something to forget when it is cut.
+    "forgotten-consumer": [(Planned(0.0, "hold", "taker-b", 4.0), Planned(1.5, "cut", "taker-b"))],
     "overtaking": WAITING,
 }
 """Schedules for defects that need one of their own."""
