@@ -186,6 +186,8 @@ class FakeNetwork:
         self.signals: list[tuple[str, int]] = []
         self.cut: set[frozenset[str]] = set()
         self.now = 0.0
+        self.no_starts = ""
+        """Why no process can be started."""
         self.trouble: dict[str, str] = {}
         """What is wrong with links, and with connections to brokers, by the name of the entity."""
 
@@ -203,6 +205,8 @@ class FakeNetwork:
         return Environment(self, lambda url: FakeClient(self, url), events, listening=lambda port: True)
 
     def start(self, config: Path, log: Path) -> FakeRouter:
+        if self.no_starts:
+            raise OSError(self.no_starts)
         log.touch()
         self.routers.append(FakeRouter(self, 1000 + len(self.routers), config))
         return self.routers[-1]

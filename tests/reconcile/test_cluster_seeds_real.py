@@ -76,7 +76,7 @@ def desire(resources: Resources) -> DesiredState:
 
 def test_routers_boot_find_each_other_and_hold_what_is_wanted_before_and_after_a_change(pods: Pods) -> None:
     desired = desire(RESOURCES)
-    assert str(desired.obstacles) == ""
+    assert desired.obstacles.found == ()
     pods.boot(desired)
     with pods.client(0) as client:
         wait_until(lambda: len(client.query("router.node")) == 2, 60, "the routers see each other")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, lab
+from waymesh_operator.errors import KubeError, WaymeshError
 
 from .local_fakes import ADDRESS, ROUTER, Stage
 
@@ -28,8 +29,8 @@ class Driver(Protocol):
     def settle(self) -> None:
         """Reconcile until there is nothing to do."""
 
-    def turns(self, count: int) -> None:
-        """Reconcile a few times, one second apart."""
+    def turns(self, count: int, *, failing: bool = False) -> None:
+        """Reconcile a few times, one second apart; `failing`: they may fail."""
 
     def names(self) -> list[str]:
         """The ids of the running routers."""
@@ -45,6 +46,12 @@ class Driver(Protocol):
 
     def accept(self) -> None:
         """Make them accept all again."""
+
+    def hold(self) -> None:
+        """Make it impossible to start or to stop routers."""
+
+    def let_go(self) -> None:
+        """Make it possible again."""
 
     def unsettled(self, router: str, count: int) -> None:
         """Let it have unsettled deliveries."""
@@ -69,11 +76,12 @@ class InKubernetes:
         self.lab.later(60)  # routers are read again
         self.loop.run(self.lab.settle())
 
-    def turns(self, count: int) -> None:
+    def turns(self, count: int, *, failing: bool = False) -> None:
         async def some() -> None:
             for _ in range(count):
                 self.lab.control()
-                await self.lab.turn()
+                with suppress(*([WaymeshError] if failing else [])):
+                    await self.lab.turn()
 
         self.loop.run(some())
 
@@ -91,6 +99,16 @@ class InKubernetes:
 
     def accept(self) -> None:
         self.lab.mesh.refuse = lambda kind, name: ""
+
+    def hold(self) -> None:
+        def fail(verb: str, kind: str, name: str) -> None:
+            if (verb, kind) == ("apply", "StatefulSet"):
+                raise KubeError(422, "the StatefulSet is refused")
+
+        self.lab.kube.fail = fail
+
+    def let_go(self) -> None:
+        self.lab.kube.fail = lambda verb, kind, name: None
 
     def unsettled(self, router: str, count: int) -> None:
         self.lab.live(router).unsettled = count
@@ -110,7 +128,7 @@ class InLocalMode:
         self.stage.step(3, seconds=1)  # the entities of routers are read again
         self.stage.settle(200)
 
-    def turns(self, count: int) -> None:
+    def turns(self, count: int, *, failing: bool = False) -> None:
         self.stage.step(count, seconds=1)
 
     def names(self) -> list[str]:
@@ -129,6 +147,12 @@ class InLocalMode:
     def accept(self) -> None:
         for router in self.stage.network.alive():
             router.refuses.clear()
+
+    def hold(self) -> None:
+        self.stage.network.no_starts = "no process can be started"
+
+    def let_go(self) -> None:
+        self.stage.network.no_starts = ""
 
     def unsettled(self, router: str, count: int) -> None:
         self.stage.network.router(router).unsettled = count
@@ -249,3 +273,22 @@ def test_a_paused_mesh_stays_as_it_is(place: Driver) -> None:
     place.settle()
     assert place.names() == ["mesh-0", "mesh-1", "mesh-2"]
     assert place.addresses("mesh-0") == {"bills"}
+
+
+def test_routers_that_cannot_be_started_hold_up_nothing_else(place: Driver) -> None:
+    place.put(2, "orders")
+    place.settle()
+    place.hold()
+    place.put(3, "bills")
+    place.turns(6, failing=True)
+    assert place.names() == ["mesh-0", "mesh-1"]
+    assert [place.addresses(name) for name in place.names()] == [{"bills"}, {"bills"}]
+    place.put(2, "bills", "orders")
+    place.turns(6, failing=True)
+    assert [place.addresses(name) for name in place.names()] == [{"bills", "orders"}] * 2
+    place.let_go()
+    place.put(3, "bills", "orders")
+    place.turns(6, failing=True)
+    place.settle()
+    assert place.names() == ["mesh-0", "mesh-1", "mesh-2"]
+    assert place.addresses("mesh-2") == {"bills", "orders"}

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from waymesh_operator.planning.actions import Action
 from waymesh_operator.planning.desired import DesiredState
+from waymesh_operator.planning.parts import Obstacle
 from waymesh_operator.planning.plan import Drift, ObservedState
 from waymesh_operator.planning.status.conditions import MeshSnapshot
 from waymesh_operator.resources.dependents import Resources
@@ -54,10 +55,8 @@ class Result:
     refused: list[Refused] = field(default_factory=list)
     # Descriptions of failures.
     errors: list[str] = field(default_factory=list)
-    # The subset that persists until a person removes the object with a name that the Router needs, or renames it.
-    foreign: list[str] = field(default_factory=list)
-    # The subset that the API server refuses until a person changes the Router, a quota or the operator's rights.
-    invalid: list[str] = field(default_factory=list)
+    # The subset that persists until a person acts: an object of the Router is refused, or its name is taken.
+    obstacles: list[Obstacle] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

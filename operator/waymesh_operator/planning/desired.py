@@ -10,19 +10,7 @@ from waymesh_operator.router_entities.verdicts import Verdict
 
 from .manifests import Manifest
 from .mesh import DesiredMesh
-
-
-@dataclass(frozen=True, slots=True)
-class Obstacles:
-    """Why a part of the mesh cannot be as desired until somebody acts; all other parts go on."""
-
-    # Without certificates, routers are not started; those that run keep theirs.
-    certificates: str = ""
-    # Without a configuration to boot with, the seed stays as it is and no router is added.
-    configuration: str = ""
-
-    def __str__(self) -> str:
-        return "; ".join(filter(None, (self.certificates, self.configuration)))
+from .parts import NO_OBSTACLES, Obstacles
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +25,7 @@ class DesiredState:
     verdicts: Mapping[tuple[str, Ref], Verdict]
     uid: str = ""
     size: int = 0
-    obstacles: Obstacles = Obstacles()
-    # Which listeners cannot be exposed as requested; everything else is done.
-    unexposed: str = ""
+    obstacles: Obstacles = NO_OBSTACLES
     # Changes that wait for a restart, which only a person can request.
     restart_pending: str = ""
     # The ids of the routers of each entity that is placed on some routers only, by the entity's name.

@@ -104,7 +104,7 @@ def plan(
     given = [step for step in _given(*others) if step.manifest["kind"] != CONFIG_MAP]
     removed = list(_removed(desired, observed))
     closing = [step for step in removed if is_exposure(observed.objects[step.kind, step.name])]
-    writable = seed_maps if not desired.obstacles.configuration else []
+    writable = seed_maps if not desired.obstacles.of("configuration") else []
     seeds: list[ApplyObject | WriteSeed] = [*writable, *_changed_seeds(desired, observed)]
     # A router with the seed that it should have has received the configuration: a difference now is drift, except on
     # routers that booted with an older seed.
@@ -132,8 +132,8 @@ def _given(*actions: ApplyObject | None) -> list[ApplyObject]:
 
 def _may_start(desired: DesiredState, observed: ObservedState) -> bool:
     """Return whether pods of the desired StatefulSet would find their certificates and their seeds."""
-    certificates = not desired.obstacles.certificates or _live(observed, desired.objects[-1]) is not None
-    return certificates and not desired.obstacles.configuration
+    certificates = not desired.obstacles.of("certificates") or _live(observed, desired.objects[-1]) is not None
+    return certificates and not desired.obstacles.of("configuration")
 
 
 def drift(

@@ -136,10 +136,15 @@ def _refuse_large_files(resources: Resources, secrets: Secrets, verdicts: Verdic
                 size += own
 
 
-def judge_router(router: Router, secrets: Secrets, claims: Claims, stalled: str) -> Verdict:
+def stalled(verdict: Verdict, why: str) -> Verdict:
+    """The verdict on a Router, otherwise as in `verdict`, whose routers cannot be started as desired."""
+    wrong = "" if verdict.good or verdict.spared else verdict.message
+    resolved = verdict.resolved_refs or verdict.spared
+    return Verdict(False, resolved, reason="Stalled", message="; ".join(filter(None, (why, wrong))))
+
+
+def judge_router(router: Router, secrets: Secrets, claims: Claims) -> Verdict:
     """The verdict on the Router itself."""
-    if stalled:
-        return Verdict(accepted=False, reason="Stalled", message=stalled)
     users = judge_users(router, secrets)
     if not users.good:
         return users

@@ -203,7 +203,7 @@ def many(size: int, topology: str, placement: str) -> DesiredState:
 @pytest.mark.parametrize(("topology", "placement"), [("Full", "All"), ("Chordal", "All"), ("Auto", "One")])
 def test_two_thousand_resources_on_sixty_four_routers_fit_one_config_map(topology: str, placement: str) -> None:
     desired = many(64, topology, placement)
-    assert str(desired.obstacles) == ""
+    assert desired.obstacles.found == ()
     config_map = next(o for o in desired.objects if o["kind"] == "ConfigMap")
     assert len(json.dumps(config_map)) < 1 << 20
 
@@ -213,7 +213,7 @@ def test_a_configuration_that_is_too_large_is_said_and_not_handed_out() -> None:
     broker = replace(BROKER, placement="One")
     links = tuple(AutoLink(Ref("ns", n), MESH, n * 10, "in", broker=broker.ref) for n in names)
     desired = desire(brokers=(broker,), autolinks=links)
-    assert "more than one ConfigMap can hold" in desired.obstacles.configuration
+    assert "more than one ConfigMap can hold" in desired.obstacles.of("configuration")
     applied = {step.manifest["kind"] for step in plan(desired, ObservedState()) if isinstance(step, ApplyObject)}
     assert "Secret" in applied
     assert not applied & {"ConfigMap", "StatefulSet"}
@@ -334,7 +334,7 @@ def test_cert_manager_issues_or_the_router_says_that_it_is_not_there() -> None:
     given = replace(router, tls=RouterTls("CertManager", issuer_ref=("corp", "ClusterIssuer", "cert-manager.io")))
     assert not [name for name in objects(given, context) if name.startswith("Issuer")]
     desired = desire(router, replace(context, cert_manager=False))
-    assert "the cert-manager API is not installed" in desired.obstacles.certificates
+    assert "the cert-manager API is not installed" in desired.obstacles.of("certificates")
     assert desired.verdicts["Router", MESH].reason == "Stalled"
 
 

@@ -36,14 +36,14 @@ def test_other_addresses_can(match: str) -> None:
 def test_a_listener_with_passwords_but_without_users_is_told() -> None:
     open_, scram = Listener("open", 5672), Listener("amqp", 5673, auth="scram")
     router = replace(ROUTER, listeners=(open_, scram))
-    verdict = judge_router(router, {}, {}, "")
+    verdict = judge_router(router, {}, {})
     assert (verdict.resolved_refs, verdict.reason) == (False, "NoUsers")
     assert "amqp (auth scram)" in verdict.message
     assert "open" not in verdict.message
     tokens = replace(router, listeners=(open_, replace(scram, tls=True, token_profile="sso")))
-    assert judge_router(tokens, {}, {}, "").good, "clients may log in with tokens"
+    assert judge_router(tokens, {}, {}).good, "clients may log in with tokens"
     shared = replace(router, listeners=(scram, replace(scram, name="b", port=5674, users="people")))
-    assert judge_router(shared, {"people": {"a": b"b"}}, {}, "").good, "all listeners have the same users"
+    assert judge_router(shared, {"people": {"a": b"b"}}, {}).good, "all listeners have the same users"
 
 
 @pytest.mark.parametrize(

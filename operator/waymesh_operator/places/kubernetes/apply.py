@@ -13,7 +13,8 @@ from waymesh_operator.kube import SECRET, Kind, KubeClient, kind_of
 from waymesh_operator.places.place import Refused, Result
 from waymesh_operator.planning.actions import Action, ApplyObject, DeleteObject, ObjectAction, Scale, UpdateFiles
 from waymesh_operator.planning.manifests import opens
-from waymesh_operator.router_entities.actions import RouterAction
+from waymesh_operator.planning.parts import CONFLICTED, REFUSED_OBJECT, Obstacle, Part, part_of
+from waymesh_operator.router_entities.actions import DrainRouter, RouterAction
 from waymesh_operator.routers.live_router import LiveRouter, Outcome
 
 
@@ -87,41 +88,82 @@ async def carry_out(
 ) -> Result:
     """Apply a plan as far as possible.
 
-    A router that does not answer or refuses an action does not delay the others. Pods are neither added nor removed if
-    their boot configuration could not be written, and no access from outside is opened while a router may still have
-    an old listener. Raises NamespaceEnding and stops there.
+    A router that does not answer or refuses an action does not delay the others, and neither does an object that cannot
+    be written, with these exceptions: Pods are neither added nor removed, and no access from outside is opened, if what
+    the routers boot with or what protects them could not be written, or while a router may still have an old listener;
+    pods wait for the other objects of their part, too.
+    No router drains unless the StatefulSet says that it leaves: nobody would take it back. Raises NamespaceEnding and
+    stops there.
     """
-    result = Result()
+    result, works = Result(), _Objects(writer)
     for at_routers, steps in itertools.groupby(actions, key=_at_router):
-        if at_routers:
-            await _on_routers(steps, result, routers, at)
-        else:
-            await _on_objects(steps, result, writer)
+        if not at_routers:
+            await works.write(steps, result)
+        elif await _on_routers((step for step in steps if not works.forbid(step)), result, routers, at):
+            works.guarded = False
     return result
 
 
-async def _on_objects(steps: Iterable[Action], result: Result, writer: ObjectWriter) -> None:
-    closed = bool(result.errors)
-    for step in steps:
-        if not isinstance(step, ObjectAction) or (result.errors and _concerns_pods(step)):
-            continue
-        if closed and isinstance(step, ApplyObject) and opens(step.manifest):
-            continue
+class _Objects:
+    """Writes the objects of one plan. `guarded`: what protects the routers is as desired so far."""
+
+    def __init__(self, writer: ObjectWriter) -> None:
+        self.guarded = True
+        self._writer = writer
+        # Whether the StatefulSet is as desired, and what its pods need to find each other.
+        self._workload = True
+
+    def forbid(self, step: Action) -> bool:
+        """Return whether an action on a router must wait for an object."""
+        return isinstance(step, DrainRouter) and not self._workload
+
+    async def write(self, steps: Iterable[Action], result: Result) -> None:
+        """Write the objects as far as possible."""
+        for step in steps:
+            if not isinstance(step, ObjectAction):
+                continue
+            ready = self.guarded and (self._workload or not _concerns_pods(step))
+            written = (ready or not (_concerns_pods(step) or _opens(step))) and await self._one(step, result)
+            self._workload = self._workload and (written or _part_of(step) != "workload")
+
+    async def _one(self, step: ObjectAction, result: Result) -> bool:
+        part = _part_of(step)
         try:
-            await writer.write(step)
+            await self._writer.write(step)
         except NamespaceEnding:
             raise
         except KubeError as error:
             result.errors.append(f"{step.describe()}: {error}")
-            result.foreign += [str(error)] if isinstance(error, NotOurs) else []
-            result.invalid += [str(error)] if error.lasting else []
-        else:
-            result.taken.append(step)
+            if isinstance(error, NotOurs):
+                result.obstacles.append(Obstacle(part, CONFLICTED, f"{error}. {_TAKEN}"))
+            elif error.lasting:
+                result.obstacles.append(Obstacle(part, REFUSED_OBJECT, str(error)))
+            self.guarded = self.guarded and part not in _GUARDS
+            return False
+        result.taken.append(step)
+        return True
+
+
+_TAKEN = "This Router needs the name: remove the object, or give the Router another name"
+_GUARDS: tuple[Part, ...] = ("access", "certificates", "configuration")
+"""What routers need so that they are protected as desired when they start."""
+
+
+def _part_of(step: ObjectAction) -> Part:
+    if isinstance(step, DeleteObject):
+        return part_of(step.kind, step.name, {})
+    return part_of(step.manifest["kind"], step.manifest["metadata"]["name"], step.manifest.get("spec") or {})
+
+
+def _opens(step: ObjectAction) -> bool:
+    return isinstance(step, ApplyObject) and opens(step.manifest)
 
 
 async def _on_routers(
     steps: Iterable[Action], result: Result, routers: Mapping[str, LiveRouter], at: AtRouters
-) -> None:
+) -> bool:
+    """Return whether a router did not answer."""
+    silent = False
     by_router: dict[str, list[RouterAction]] = {}
     for step in steps:
         if isinstance(step, RouterAction) and step.router_id in routers:
@@ -131,11 +173,13 @@ async def _on_routers(
     for name, outcomes in zip(by_router, await at(works)):
         if isinstance(outcomes, LiveError):
             result.errors.append(f"{name}: {outcomes}")
+            silent = True
         elif isinstance(outcomes, BaseException):
             raise outcomes
         else:
             result.taken += [outcome.action for outcome in outcomes if not outcome.error]
             result.refused += [Refused(outcome.action, outcome.error) for outcome in outcomes if outcome.error]
+    return silent
 
 
 def _at_router(step: Action) -> bool:

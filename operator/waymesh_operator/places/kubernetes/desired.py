@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from waymesh_operator.planning.desired import DesiredState, Obstacles
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.planning.manifests import Manifest
 from waymesh_operator.planning.mesh import (
     DesiredConnector,
@@ -18,6 +18,7 @@ from waymesh_operator.planning.mesh import (
     render,
     shared_seeds,
 )
+from waymesh_operator.planning.parts import Obstacle, Obstacles
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, router_id
@@ -55,6 +56,7 @@ from waymesh_operator.router_entities.verdicts import (
     judge_listener,
     judge_router,
     judge_telemetry,
+    stalled,
     trusts_own_mesh,
 )
 from waymesh_operator.tls.rollover import OPERATOR, TlsRequest
@@ -91,8 +93,9 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         for ordinal in range(count)
     )
     seeds, unusable = _seeds(router, routers, shared, context)
-    obstacles = Obstacles(_without_certificates(router, context), unusable)
-    verdicts["Router", router.ref] = _verdict(router, context, str(obstacles))
+    verdict = _verdict(router, context)
+    obstacles = Obstacles(tuple(_obstacles(router, context, verdict, unusable)))
+    verdicts["Router", router.ref] = stalled(verdict, obstacles.starting) if obstacles.starting else verdict
     repair = router.drift == "Repair"
     mesh = DesiredMesh(
         router.ref, routers[: router.size], router.drain_timeout_s, repair, router.paused, router.balance
@@ -105,7 +108,6 @@ def desired_cluster(resources: Resources, context: ClusterContext) -> DesiredSta
         uid=router.uid,
         size=router.size,
         obstacles=obstacles,
-        unexposed=missing_api(router, context.routes),
         restart_pending=_restart_pending(router, context),
         placements=found.placements(router),
         containers=found.containers,
@@ -122,9 +124,21 @@ def _without_certificates(router: Router, context: ClusterContext) -> str:
     return ""
 
 
-def _verdict(router: Router, context: ClusterContext, stalled: str) -> Verdict:
+def _obstacles(router: Router, context: ClusterContext, verdict: Verdict, unusable: str) -> Iterable[Obstacle]:
+    """Return what stands in the way of the parts. `unusable`: why routers cannot boot with their configuration."""
+    if not verdict.good and not verdict.spared:
+        yield Obstacle("access", verdict.reason, verdict.message, stalls=False)
+    if missing := _without_certificates(router, context):
+        yield Obstacle("certificates", "Stalled", missing)
+    if unusable:
+        yield Obstacle("configuration", "Stalled", unusable)
+    if missing := missing_api(router, context.routes):
+        yield Obstacle("exposure", "ApiMissing", missing)
+
+
+def _verdict(router: Router, context: ClusterContext) -> Verdict:
     """The verdict on the Router."""
-    found = judge_router(router, context.secrets, context.claims, stalled)
+    found = judge_router(router, context.secrets, context.claims)
     tokens = judge_tokens(router, context.secrets, context.service_accounts)
     return found if (not found.good and not found.spared) or tokens.good else tokens
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from waymesh_operator.planning.manifests import Manifest, marked
 from waymesh_operator.planning.mesh import SHARED_FILE, SHARED_FILES, shared_seed
+from waymesh_operator.planning.parts import CREDENTIALS_SUFFIX
 from waymesh_operator.resources.listener import app_protocol
 from waymesh_operator.resources.router import Router
 from waymesh_operator.router_entities.credentials import SecretData
@@ -204,7 +205,7 @@ def tls_secrets(router: Router, tls: MeshTls) -> list[Manifest]:
 
 def credentials_secret(router: Router, data: SecretData) -> Manifest:
     """Return the Secret with users of listeners, and credentials for brokers."""
-    return _secret(router, "-credentials", data)
+    return _secret(router, CREDENTIALS_SUFFIX, data)
 
 
 def _secret(router: Router, suffix: str, data: SecretData) -> Manifest:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from waymesh_operator.planning.mesh import DesiredMesh
+from waymesh_operator.planning.parts import CONFLICTED, REFUSED_OBJECT
 from waymesh_operator.planning.status.conditions import (
     AUTHORITY,
     EXPIRING,
@@ -21,6 +22,8 @@ from waymesh_operator.planning.status.conditions import (
     timestamp,
 )
 from waymesh_operator.planning.status.dependents import verdict_conditions
+from waymesh_operator.planning.status.obstacles import all_obstacles, told, written
+from waymesh_operator.planning.status.obstacles import rows as obstacle_rows
 from waymesh_operator.planning.status.warnings import (
     edges_without_group,
     memory_full,
@@ -43,8 +46,7 @@ _STATES = {
     RouterState.WAITING: "Lost",
     RouterState.DRAINING: "Draining",
 }
-REFUSED_OBJECT = "RefusedByApiServer"
-NOT_READY_REASONS = ("Stalled", "Conflicted", "ApiMissing", "Failed", "Refused", REFUSED_OBJECT)
+NOT_READY_REASONS = ("Stalled", CONFLICTED, "ApiMissing", "Failed", "Refused", REFUSED_OBJECT)
 """Reasons of Programmed with which a mesh is not Ready."""
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
@@ -68,6 +70,9 @@ def router_status(router: Router, seen: MeshSnapshot, before: Mapping[str, Any])
     }
     if operator := before.get("operator"):
         status["operator"] = operator
+    lasting = [(name, trouble) for name, trouble in _troubles(seen).items() if trouble.lasting]
+    if obstacles := all_obstacles(seen, lasting):
+        status["obstacles"] = obstacle_rows(obstacles)
     rows = merged_rows(expiry_rows(router, seen), exposure_rows(router, seen))
     return status | ({"tls": _tls(router, seen)} if seen.tls else {}) | ({"listeners": rows} if rows else {})
 
@@ -134,31 +139,12 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
 
 def _stalled(seen: MeshSnapshot) -> Condition:
     """Return the condition: whether manual action is needed."""
-    obstacle = _obstacle(seen)
-    if obstacle:
-        return Condition("Stalled", True, *obstacle)
+    if found := written(seen):
+        return Condition("Stalled", True, *told(found))
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
         return Condition("Stalled", True, next(iter(lasting.values())).word, _summary(lasting))
     return Condition("Stalled", False, "NotStalled", "no manual action is needed")
-
-
-def _obstacle(seen: MeshSnapshot) -> tuple[str, str] | None:
-    """Return reason and message if the operator cannot create all objects until somebody acts."""
-    if stalled := str(seen.desired.obstacles):
-        return "Stalled", stalled
-    if seen.foreign:
-        return "Conflicted", _conflict(seen)
-    if seen.invalid:
-        return REFUSED_OBJECT, "; ".join(seen.invalid[:SHOWN])
-    if seen.desired.unexposed:
-        return "ApiMissing", seen.desired.unexposed
-    return None
-
-
-def _conflict(seen: MeshSnapshot) -> str:
-    conflicts = "; ".join(seen.foreign[:SHOWN])
-    return f"{conflicts}. This Router needs the name: remove the object, or give the Router another name"
 
 
 def _paused(router: Router) -> Condition:
@@ -183,9 +169,8 @@ def _summary(troubles: Mapping[str, Trouble]) -> str:
 
 def _programmed(router: Router, seen: MeshSnapshot) -> Condition:
     """Return the condition: whether objects and routers match the resources."""
-    obstacle = _obstacle(seen)
-    if obstacle:
-        return Condition("Programmed", False, *obstacle)
+    if found := written(seen):
+        return Condition("Programmed", False, *told(found))
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:

@@ -14,6 +14,7 @@ from typing import Any
 from waymesh_operator.planning.actions import Action
 from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.planning.mesh import DesiredRouter
+from waymesh_operator.planning.parts import Obstacle
 from waymesh_operator.planning.plan import Drift, ObservedState
 from waymesh_operator.resources.dependents import Address
 from waymesh_operator.resources.listener import Listener
@@ -110,10 +111,8 @@ class MeshSnapshot:
     refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
     # Descriptions of failed actions on objects.
     errors: tuple[str, ...] = ()
-    # The subset about objects that the Router needs and that others own.
-    foreign: tuple[str, ...] = ()
-    # The subset about objects that the API server refuses.
-    invalid: tuple[str, ...] = ()
+    # The subset about objects that the API server refuses, or that others own.
+    obstacles: tuple[Obstacle, ...] = ()
     # Actions of the last plan that are still pending.
     pending: tuple[Action, ...] = ()
     # The result of `consumers_by_address`.

@@ -313,7 +313,7 @@ def _conditions(case: _Case) -> list[Condition]:
     verdict = case.seen.verdict(case.kind, case.resource.ref)
     if not verdict.good:
         return [*verdict_conditions(verdict), *_not_done(verdict)]
-    stalled = str(case.seen.desired.obstacles)
+    stalled = case.seen.desired.obstacles.starting
     if stalled and not case.seen.observed.mesh.routers:
         router = Verdict(accepted=False, reason="RouterStalled", message=stalled)
         return [*verdict_conditions(verdict), *_not_done(router)]

@@ -126,7 +126,7 @@ class KubernetesPlace:
         )
         status = await self.statuses.write(this_pass.resources, seen, self._objects, self._parser.errors)
         self._measure(this_pass, status)
-        stalled = bool(str(this_pass.desired.obstacles)) and not holds(status, "Draining")
+        stalled = bool(this_pass.desired.obstacles.starting) and not holds(status, "Draining")
         if not (_settled(status) or stalled) or _is_moving(this_pass.observed.mesh):
             return "busy"
         return "late" if self.statuses.late else "done"
