@@ -145,11 +145,15 @@ class Outcome:
 class Traffic:
     """One sender and some receivers of one address, in pods; they reconnect by themselves."""
 
-    def __init__(self, namespace: Namespace, image: str, address: str = "orders", host: str = "mesh") -> None:
+    def __init__(
+        self, namespace: Namespace, image: str, address: str = "orders", host: str = "mesh", heartbeat_s: float = 0.0
+    ) -> None:
+        """`heartbeat_s`: without heartbeats, a client does not notice that its router's node is lost."""
         self.namespace = namespace
         self.image = image
         self.address = address
         self.url = f"amqp://{host}:5672"
+        self.heartbeat = ("--heartbeat", str(heartbeat_s)) if heartbeat_s else ()
         self.pods: dict[str, str] = {}
         self.bounded: set[str] = set()
         namespace.apply(
@@ -177,6 +181,7 @@ class Traffic:
 
     def _start(self, name: str, what: str, *words: str) -> None:
         command = ["python", "/traffic/traffic.py", what, "--url", self.url, "--address", self.address, *words]
+        command += self.heartbeat
         mounts = [{"name": "traffic", "mountPath": "/traffic"}]
         container = {
             "name": "main",

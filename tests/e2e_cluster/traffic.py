@@ -8,8 +8,8 @@ then waits for what is unsettled. Every message
 that was not accepted is sent again, the same number. The last line on stdout is a JSON object: a sender's with
 `accepted` (all numbers below it were), `resent`, `connections`; a receiver's with `ranges` ([first, last] pairs of the
 numbers received), `received`, `duplicates`, `connections`. `longest_gap` is the longest time in seconds without an
-accepted or received message after the first. All settings of the library have their default values: no heartbeats, and
-its own delays between tries to connect.
+accepted or received message after the first. All settings of the library have their default values: no heartbeats
+(--heartbeat SECONDS has some), and its own delays between tries to connect.
 """
 
 from __future__ import annotations
@@ -53,9 +53,13 @@ class Client(MessagingHandler):
 
     def on_start(self, event: Any) -> None:
         self.container = event.container
-        self.connection = event.container.connect(self.options.url)
-        self.attach(event.container)
+        self.connect(event.container)
         event.container.schedule(TICK_S, self)
+
+    def connect(self, container: Any) -> None:
+        """Connect, and attach the link."""
+        self.connection = container.connect(self.options.url, heartbeat=self.options.heartbeat or None)
+        self.attach(container)
 
     def attach(self, container: Any) -> None:
         raise NotImplementedError
@@ -101,8 +105,7 @@ class Client(MessagingHandler):
     def again(self, event: Any) -> None:
         """The peer closed in order: the library reconnects only after failures, so start anew."""
         event.connection.close()
-        self.connection = event.container.connect(self.options.url)
-        self.attach(event.container)
+        self.connect(event.container)
 
 
 class Sender(Client):
@@ -269,6 +272,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--at-least", type=int, default=0)
     parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--heartbeat", type=float, default=0.0)
     parser.add_argument("--credit", type=int, default=100)
     options = parser.parse_args()
     client: Sender | Receiver = Sender(options) if options.what == "send" else Receiver(options)

@@ -146,6 +146,24 @@ def test_one_unanswered_request_does_not_make_a_mesh_unready() -> None:
     run(story)
 
 
+def test_a_new_operator_leaves_the_status_until_it_has_heard_of_the_routers() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        await lab.settle()
+        before = lab.status()
+        lab.anew()
+        lab.mesh.fail = mute
+        assert await lab.turn() == "busy"
+        assert lab.status() == before
+        await lab.turn()
+        assert lab.condition("Ready") == ("False", "RouterNotAnswering"), "twice"
+        lab.mesh.fail = lambda router, verb, what: None
+        await lab.settle()
+        assert lab.condition("Ready")[0] == "True"
+
+    run(story)
+
+
 def test_a_router_that_does_not_answer_is_asked_less_and_less() -> None:
     async def story(lab: Lab) -> None:
         lab.router(2)

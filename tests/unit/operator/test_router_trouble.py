@@ -271,6 +271,21 @@ def test_new_routers_have_requests_and_running_ones_get_them_with_their_next_ima
     assert resources(replace(ROUTER, pod=Pod(resources=own)), **kept) == own
 
 
+def readiness(router: Router = ROUTER, **context: Any) -> int:
+    """Seconds between two questions whether a router accepts clients."""
+    desired = desired_cluster(replace(ALL, router=router), replace(CONTEXT, **context))
+    container = desired.objects[-1]["spec"]["template"]["spec"]["containers"][0]
+    return int(container["readinessProbe"]["periodSeconds"])
+
+
+def test_new_routers_are_asked_each_second_whether_they_accept_clients_and_running_ones_with_their_next_image() -> None:
+    former: dict[str, Any] = {"name": "router", "image": "registry/router:1", "readinessProbe": {"periodSeconds": 3}}
+    there: dict[str, Any] = {"pod_now": {"containers": [former]}, "image_now": "registry/router:1"}
+    assert readiness() == 1
+    assert readiness(**there) == 3, "no restart for it"
+    assert readiness(replace(ROUTER, pod=Pod(image="registry/router:2")), **there) == 1
+
+
 def test_a_door_without_its_secret_says_what_makes_it() -> None:
     """Rather than what the routers say of the files that are not there."""
     door = Listener("door", 5671, role="inter-router", tls=True, auth="mtls", certificate="door", authorities="doors")

@@ -24,6 +24,7 @@ SEED_FOLDER = "/etc/waymesh/seed"
 USER_ID = 10001
 GRACE_S = 15
 """Seconds beyond the drain time-out that a pod has for a clean shutdown."""
+READINESS_S = 1
 SECRET_MODE = 0o440
 LAST_LINES = "FallbackToLogsOnError"
 REQUESTS = {"cpu": "10m", "memory": "64Mi"}
@@ -110,7 +111,7 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
         "lifecycle": {"preStop": {"exec": {"command": ["waymesh-router", "--drain"]}}},
         "startupProbe": _probe("/healthz", period_s=1, failures=60),
         "livenessProbe": _probe("/healthz", period_s=10, failures=3),
-        "readinessProbe": _probe("/readyz", period_s=3, failures=2),
+        "readinessProbe": _probe("/readyz", _readiness_period_s(router, context), failures=2),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -127,6 +128,13 @@ def _container(router: Router, context: ClusterContext) -> dict[str, Any]:
     }
     resources = dict(router.pod.resources) or _default_resources(router, context)
     return container | ({"resources": resources} if resources else {})
+
+
+def _readiness_period_s(router: Router, context: ClusterContext) -> int:
+    """Return the time between two questions whether a router accepts clients. A router that drains leaves the Services
+    of clients after two of them, whether the operator runs or not."""
+    live = (_same_image(router, context) or {}).get("readinessProbe") or {}
+    return int(live.get("periodSeconds", READINESS_S))
 
 
 def _termination_message(router: Router, context: ClusterContext) -> dict[str, str]:

@@ -120,6 +120,8 @@ class KubernetesPlace:
 
     async def write_status(self, this_pass: Pass, result: Result, seen: MeshSnapshot) -> State:
         """See Place."""
+        if self._unheard(this_pass):
+            return "busy"
         context: ClusterContext = this_pass.facts
         seen = replace(
             seen, repaired=self._repaired or 0, tls=context.tls, secrets=context.secrets, others=self._others
@@ -130,6 +132,14 @@ class KubernetesPlace:
         if not (_settled(status) or stalled) or _is_moving(this_pass.observed.mesh):
             return "busy"
         return "late" if self.statuses.late else "done"
+
+    def _unheard(self, this_pass: Pass) -> bool:
+        """Return whether a Router that is Ready keeps this status for now: this operator has just begun, and routers
+        whose pods are ready have not answered it yet. It is no sign of trouble before they count as silent."""
+        asked = self.routers.live.keys() - this_pass.observed.troubles.keys()
+        routers = (one for name, one in this_pass.observed.mesh.routers.items() if name in asked)
+        waits = any(one.state is RouterState.STARTING and one.facts.ready for one in routers)
+        return waits and holds(self.router.get("status") or {}, "Ready")
 
     def store_response(self, event: str | None, body: Object) -> bool:
         """Store the response to a write. Kinds without a watch are left out: they would stay in the inventory forever,
