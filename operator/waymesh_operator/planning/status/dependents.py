@@ -313,8 +313,8 @@ def _conditions(case: _Case) -> list[Condition]:
     verdict = case.seen.verdict(case.kind, case.resource.ref)
     if not verdict.good:
         return [*verdict_conditions(verdict), *_not_done(verdict)]
-    stalled = case.seen.desired.obstacles.starting
-    if stalled and not case.seen.observed.mesh.routers:
+    # First what costs nothing: there may be thousands of resources.
+    if not case.seen.observed.mesh.routers and (stalled := case.seen.desired.obstacles.starting):
         router = Verdict(accepted=False, reason="RouterStalled", message=stalled)
         return [*verdict_conditions(verdict), *_not_done(router)]
     return [*verdict_conditions(verdict), _programmed(case.rows), _ready(case)]
