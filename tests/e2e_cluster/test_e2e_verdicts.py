@@ -63,3 +63,21 @@ def test_address_without_its_router_waits_for_it(operator: Namespace, namespace:
     assert "mesh" in condition(found, "ResolvedRefs")["message"]
     Mesh(namespace).apply(1).converged(1)
     namespace.wait_condition("Address", "orders", "Programmed", "True")
+
+
+def test_a_node_port_that_is_taken_holds_up_no_router(operator: Namespace, namespace: Namespace) -> None:
+    taken = {"type": "NodePort", "ports": [{"port": 5672}]}
+    namespace.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "taken"}, "spec": taken})
+    (port,) = (namespace.get("Service", "taken") or {})["spec"]["ports"]
+    expose = {"type": "NodePort", "nodePort": port["nodePort"], "allowUnprotected": True}
+    listener = {"name": "amqp", "port": 5672, "expose": expose}
+    namespace.apply(resource("Router", "mesh", size=1, listeners=[listener]))
+    found = namespace.wait_condition("Router", "mesh", "Converged")
+    (obstacle,) = found["status"]["obstacles"]
+    assert (obstacle["part"], obstacle["reason"]) == ("exposure", "RefusedByApiServer")
+    assert str(port["nodePort"]) in obstacle["message"]
+    assert condition(found, "Stalled")["message"].startswith("exposure: ")
+    del expose["nodePort"]
+    namespace.apply(resource("Router", "mesh", size=1, listeners=[listener]))
+    found = Mesh(namespace).converged(1)
+    assert "obstacles" not in found["status"]
