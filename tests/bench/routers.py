@@ -24,7 +24,8 @@ _STOP_TIMEOUT_S = 5.0
 class RouterSpec:
     """A router of a scenario: id, where it listens for clients and routers, to whom it connects at what cost.
 
-    `extra`: further sections of its configuration; `settings`: attributes of its section `router`.
+    `extra`: further sections of its configuration; `settings`: attributes of its section `router`; `listener`: further
+    ones of the listener for clients.
     """
 
     id: str
@@ -34,6 +35,7 @@ class RouterSpec:
     mode: str = "interior"
     extra: Sequence[tuple[str, Mapping[str, object]]] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
+    listener: Mapping[str, object] = field(default_factory=dict)
 
 
 def config_text(spec: RouterSpec) -> str:
@@ -41,7 +43,7 @@ def config_text(spec: RouterSpec) -> str:
     local = {"host": "127.0.0.1", "saslMechanisms": "ANONYMOUS"}
     sections: list[tuple[str, Mapping[str, object]]] = [
         ("router", {"mode": spec.mode, "id": spec.id, **spec.settings}),
-        ("listener", {**local, "port": spec.port, "role": "normal", "authenticatePeer": "no"}),
+        ("listener", {**local, "port": spec.port, "role": "normal", "authenticatePeer": "no", **spec.listener}),
         ("address", {"prefix": "multicast", "distribution": "multicast"}),
     ]
     if spec.mesh_port:
@@ -87,6 +89,7 @@ class RouterProcess:
         cores: frozenset[int] | None,
     ) -> None:
         self.spec = spec
+        self.folder = folder
         self._log_path = folder / f"{spec.id}.log"
         with self._log_path.open("wb") as log:
             self.started_s = time.monotonic()
@@ -116,11 +119,11 @@ class RouterProcess:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def wait_listening(self) -> float:
+    def wait_listening(self, within_s: float = START_TIMEOUT_S) -> float:
         """Seconds from start to the first accepted connection."""
         while not self.listens():
-            if time.monotonic() - self.started_s > START_TIMEOUT_S:
-                raise BenchError(f"router {self.spec.id}: no listener after {START_TIMEOUT_S:.0f} s: {self.log_tail()}")
+            if time.monotonic() - self.started_s > within_s:
+                raise BenchError(f"router {self.spec.id}: no listener after {within_s:.0f} s: {self.log_tail()}")
             time.sleep(0.001)
         return time.monotonic() - self.started_s
 
