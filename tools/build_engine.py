@@ -53,6 +53,9 @@ COLD = (
     "waymesh_amqp.time_outs",
 )
 """Modules without a part in the transfer of a message: -O1 for them, which takes half the time that -O3 takes."""
+RECORDS = ("waymesh_amqp.delivery", "waymesh_router.core.model")
+"""Modules with classes of which each message makes an object. For its memory of 88 to 400 octets, gcc would fill in
+zeros by an instruction that takes longer to start (12 ns for 240 octets) than a call of the C library (2.5 ns)."""
 
 DIRECTIVES: dict[str, object] = {
     "language_level": 3,
@@ -97,7 +100,8 @@ def wanted_modules() -> list[str]:
 
 def compile_args(name: str) -> list[str]:
     """Return the C compiler's options for a module, in addition to those of Python's build."""
-    return ["-O1" if name in COLD else "-O3", *COMPILE_ARGS]
+    special = ["-fno-builtin-memset"] if name in RECORDS else []
+    return ["-O1" if name in COLD else "-O3", *COMPILE_ARGS, *special]
 
 
 def extensions(names: Sequence[str]) -> list[Extension]:

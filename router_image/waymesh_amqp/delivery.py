@@ -7,6 +7,11 @@ from typing import Any
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.waymesh_amqp.wire import serial_gap
+else:
+    from waymesh_amqp.wire import serial_gap
+
 INITIAL_SLOTS = cython.declare(cython.int, 8)
 
 
@@ -68,7 +73,8 @@ class DeliveryRing:
                 self.move_to_overflow(i & self.mask)
         self.slots[i & self.mask] = d
         self.count += 1
-        self.by_link = None
+        if self.by_link is not None:
+            self.by_link = None
         return True
 
     def move_to_overflow(self, slot: cython.uint) -> None:
@@ -78,6 +84,16 @@ class DeliveryRing:
             self.overflow = {}
         self.overflow[d.oid if self.outgoing else d.did] = d
         self.slots[slot] = None
+
+    def keep_ahead(self, first: cython.uint) -> None:
+        """A half of all ids begins with `first`. Move deliveries that have ids of it since the last wrap to the dict:
+        new ids are compared only while it is not empty, as those of later deliveries come up only in the next half."""
+        d: Delivery
+        for e in list(self.slots):
+            if e is not None:
+                d = e
+                if serial_gap(d.oid, first) >= 0:
+                    self.move_to_overflow(d.oid & self.mask)
 
     def grow(self) -> None:
         """Double the number of slots."""

@@ -72,6 +72,7 @@ def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cy
         if n - pos < size:
             break
         connection.frame_end = pos + size
+        code = 0
         p = pos + b[pos + 4] * 4
         if b[pos + 5] != 0:
             raise FramingError(f"frame type {b[pos + 5]} on an AMQP connection")
@@ -90,7 +91,7 @@ def take_frames(connection: Connection, b: Octets, pos: cython.Py_ssize_t, n: cy
                 take_other(connection, to_bytes(b, p, pos + size), b[pos + 6] << 8 | b[pos + 7])
         elif p < pos + size:
             take_other(connection, to_bytes(b, p, pos + size), b[pos + 6] << 8 | b[pos + 7])
-        if connection.range_left:
+        if code != 0x14 and connection.range_left:
             return pos  # the next call continues with this frame
         pos += size
         if connection.phase == DEAD:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.performatives import Performative
 
+HALF_OF_IDS = cython.declare(cython.uint, 0x7FFFFFFF)  # serial numbers. Spec: 2.8.10
 FEW_FRAMES = cython.declare(cython.uint, 16)
 
 
@@ -85,11 +86,14 @@ class Session:
         self.error: ErrorInfo | None = None  # the reason for its end
         self.blocked: list[Link] = []  # links with a backlog
 
-    # ---- deliveries
     def new_delivery_id(self) -> cython.uint:
         """The id of the next outgoing delivery. After a wrap, it skips ids that are still unsettled. Spec: 2.8.10."""
         oid: cython.uint = self.next_delivery_id
-        while self.unsettled_out.find(oid) is not None:
+        while oid & HALF_OF_IDS == 0 or self.unsettled_out.overflow is not None:
+            if oid & HALF_OF_IDS == 0:
+                self.unsettled_out.keep_ahead(oid)
+            if self.unsettled_out.find(oid) is None:
+                break
             oid = serial_add(oid, 1)
         self.next_delivery_id = serial_add(oid, 1)
         return oid
@@ -256,14 +260,14 @@ class Session:
     # ---- outgoing outcomes
     def settle(self, did: cython.uint, state: bytes) -> None:
         """Settle an incoming delivery with this outcome: reported at the next flush, merged with adjacent ids."""
-        if self.losing:
-            return
         outcomes: OutcomeRanges = self.outcomes
         if outcomes.pending:
             if self.outcome_state is state or self.outcome_state == state:
                 outcomes.add(did)
                 return
             self.put_outcomes()
+        if self.losing:  # none are collected then
+            return
         outcomes.add(did)
         self.outcome_state = state
         self.connection.outcome_sessions.append(self)

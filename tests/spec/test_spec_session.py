@@ -290,6 +290,26 @@ def test_2_7_6_delivery_ids_that_are_unsettled_are_skipped_after_a_wrap(core: Hu
     assert consumer.session().unsettled_out.count == (2 if settled else 5)
 
 
+@pytest.mark.parametrize("first", [0, 3, WRAP // 2, WRAP // 2 + 3, WRAP - 2])
+def test_2_7_6_they_are_skipped_wherever_they_are(core: Hub, first: int) -> None:
+    consumer = consume(core, credit=100, incoming_window=1000)
+    session = consumer.session()
+    session.next_delivery_id = first
+    producer = core.peer().open().begin()
+    producer.send(frames.attach_sender(), *(frames.transfer(i) for i in range(2)))
+    assert [t.delivery_id for t in transfers(consumer)] == [first, first + 1]
+    half = first // (WRAP // 2) * (WRAP // 2)
+    session.next_delivery_id = (half - 1) % WRAP
+    producer.send(*(frames.transfer(i, settled=True) for i in range(2, 4)))
+    begin = first + 2 if first == half else half
+    assert [t.delivery_id for t in transfers(consumer)] == [(half - 1) % WRAP, begin]
+    session.next_delivery_id = max(first - 1, begin + 1)  # all before it were sent
+    producer.send(*(frames.transfer(i, settled=True) for i in range(4, 7)))
+    expected = [i for i in range(max(first - 1, begin + 1), first + 8) if i not in (first, first + 1)]
+    assert [t.delivery_id for t in transfers(consumer)] == [i % WRAP for i in expected][:3]
+    assert not producer.conn.done
+
+
 def test_2_7_4_flow_before_our_begin_was_seen_has_no_next_incoming_id(core: Hub) -> None:
     consumer = consume(core, credit=100, incoming_window=0)
     produce(core, 3)

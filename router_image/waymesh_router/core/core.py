@@ -159,7 +159,7 @@ class Core(Handler):
 
     @now.setter
     def now(self, now: float) -> None:
-        self.context.now = self.spread.now = now
+        self.context.now = self.spread.now = self.expiry.now = now
 
     # ---- connections
     def on_open(self, connection: Connection, performative: Open) -> None:

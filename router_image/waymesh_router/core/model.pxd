@@ -10,6 +10,8 @@ cdef class Branch
 from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.link cimport Link
+from waymesh_router.core.forwarding.annotations cimport Annotations
+from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.speed cimport Speed
 from waymesh_router.core.forwarding.window cimport Window
 
@@ -71,9 +73,9 @@ cdef class RouterLink(Link):
     cdef public bint of_tenant
     cdef public tuple spaced
     cdef public bint strip
-    cdef public object annotations
+    cdef public Annotations annotations
     cdef public bytes seen_section
-    cdef public object seen_annotations
+    cdef public Annotations seen_annotations
     cdef public bytes seen_to
     cdef public Address seen_address
     cdef public bytearray head
@@ -165,7 +167,7 @@ cdef class Address:
     cdef public bint watched
     cdef public double held_since
     cdef public bint hungry
-    cdef public object pending
+    cdef public PendingQueue pending
     cdef public Address fallback
     cdef public Address primary
     cdef public bint dead
@@ -184,12 +186,12 @@ cdef class Address:
     cpdef bint directed(self) except -1
     cpdef bint unused(self) except -1
 
-cdef Queued make_queued(RouterLink link, object annotations)
+cdef Queued make_queued(RouterLink link, Annotations annotations)
 
 @cython.final
 cdef class Queued:
     cdef public RouterLink link
-    cdef public object annotations
+    cdef public Annotations annotations
     cdef public Address address
     cdef public Delivery delivery
     cdef public Group group

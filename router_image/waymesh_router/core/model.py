@@ -282,7 +282,7 @@ class Address:
         return not (kept or self.consumers or self.producers or self.targets or self.pending or self.subscriber)
 
 
-@cython.freelist(1024)  # has no effect in the .pxd
+@cython.freelist(4096)  # has no effect in the .pxd
 @cython.cclass
 class Queued:
     """The record of a delivery that waits for a consumer, has several consumers, or is for the router itself."""

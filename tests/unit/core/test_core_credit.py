@@ -121,6 +121,30 @@ def test_waiting_deliveries_are_shared_if_several_consumers_become_ready_at_once
     assert (handles.count(0), handles.count(1)) == (4, 4)
 
 
+@pytest.mark.parametrize("queued_before", [False, True])
+def test_they_are_shared_also_if_another_consumer_has_taken_some_meanwhile(hub: Hub, queued_before: bool) -> None:
+    """The two have credit all the time, but no window: that no other consumer was ready must not be remembered."""
+    other, peer = hub.peer().open().begin(), hub.peer().open().begin(incoming_window=0)
+    other.send(frames.attach_receiver())
+    peer.send(frames.attach_receiver("a", 0), frames.attach_receiver("b", 1))
+    sender = producer(hub)
+    taken = 0
+    if queued_before:  # while nobody else has credit
+        sender.send(frames.transfer(100), frames.transfer(101))
+        other.end.feed(frames.credit(1))
+        other.end.feed(frames.credit(1, delivery_count=1))
+        taken = count(sent(other))
+        assert taken == 2
+    peer.send(frames.credit(10, 0, incoming_window=0), frames.credit(10, 1, incoming_window=0))
+    sender.send(*(frames.transfer(n) for n in range(9)))
+    for n in range(3):
+        other.end.feed(frames.credit(1, delivery_count=taken + n))
+        assert count(sent(other)) == 1
+    peer.end.feed(frames.flow(incoming_window=100))
+    handles = [p.handle for p in sent(peer) if isinstance(p, Transfer)]
+    assert (handles.count(0), handles.count(1)) == (3, 3)
+
+
 def test_the_consumer_that_has_become_ready_gets_what_waits_in_order(hub: Hub) -> None:
     peers = [hub.peer().open().begin() for _ in range(3)]
     for peer in peers:

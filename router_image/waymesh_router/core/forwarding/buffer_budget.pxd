@@ -16,8 +16,9 @@ cdef class BufferBudget:
     cdef public long long replies
     cdef public dict braked
     cpdef set_limits(self, long long router, long long connection, long long link)
-    cdef take(self, Queued q, Py_ssize_t size)
-    cdef count(self, Queued q, Py_ssize_t size)
+    cdef int take(self, Queued q, Py_ssize_t size) except -1
+    cdef int check(self, RouterLink lk) except -1
+    cdef int count(self, Queued q, Py_ssize_t size) except -1
     cdef bint take_own(self, Queued q, Py_ssize_t size) except -1
     cdef bint take_reply(self, Queued q) except -1
     cdef bint enough_replies(self) except -1
@@ -28,5 +29,5 @@ cdef class BufferBudget:
     cdef give(self, Queued q)
     cdef resume_all(self, RouterConnection conn)
     cdef resume(self, RouterLink lk)
-    cdef release(self, RouterLink lk)
+    cdef int release(self, RouterLink lk) except -1
     cdef forget(self, RouterLink lk)

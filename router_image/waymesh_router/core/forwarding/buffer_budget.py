@@ -30,6 +30,7 @@ NARROW_FRAMES = cython.declare(cython.uint, 32)
 UNLIMITED = 1 << 62
 RECORD_BYTES = 360
 """What a waiting delivery takes beside its bytes: its record, and its place in a queue (measured)."""
+_RECORD = cython.declare(cython.longlong, RECORD_BYTES)
 BRANCH_BYTES = 100
 """What each consumer takes for which a copy of a waiting delivery waits (measured)."""
 TOLERANCE = cython.declare(cython.longlong, 16 << 20)
@@ -63,24 +64,37 @@ class BufferBudget:
 
     def take(self, q: Queued, size: cython.Py_ssize_t) -> None:
         """Count `size` more waiting bytes of a delivery, and hold its session if they exceed a limit."""
-        self.count(q, size)
-        lk: RouterLink | None = q.link
-        if lk is None:
-            return
+        if q.link is None:
+            self.count(q, size)
+        else:
+            lk: RouterLink = q.link
+            conn: RouterConnection = lk.connection
+            if q.kept == 0:
+                size += _RECORD
+            q.kept += size
+            lk.kept += size
+            conn.kept += size
+            self.kept += size
+            if self.kept > self.peak:
+                self.peak = self.kept
+            if self.kept > self.per_router:
+                self.full = True
+                if self.kept > self.most:
+                    self.excess = True
+            if conn.kept > self.per_connection:
+                conn.full = True
+            if lk.kept > self.per_link:
+                lk.full = True
+            if lk.kept > self.small:
+                self.check(lk)
+
+    def check(self, lk: RouterLink) -> None:
+        """A link has more than what is left to each: hold its session if a limit is exceeded, or make its window
+        narrow."""
         conn: RouterConnection = lk.connection
-        if self.kept > self.peak:
-            self.peak = self.kept
-        if self.kept > self.per_router:
-            self.full = True
-            if self.kept > self.most:
-                self.excess = True
-        if conn.kept > self.per_connection:
-            conn.full = True
-        if lk.kept > self.per_link:
-            lk.full = True
-        if lk.kept <= self.small or ((lk.edge or conn.role == "inter-router") and not lk.streaming):
-            return
-        if lk.full or conn.full or self.full:
+        if (lk.edge or conn.role == "inter-router") and not lk.streaming:
+            pass
+        elif lk.full or conn.full or self.full:
             self.brake(lk)
         elif (
             lk.kept * 2 > self.per_link
@@ -92,16 +106,16 @@ class BufferBudget:
     def count(self, q: Queued, size: cython.Py_ssize_t) -> None:
         """Add `size` more bytes of a delivery to all sums, and its record with the first ones."""
         if q.kept == 0:
-            size += RECORD_BYTES
+            size += _RECORD
         q.kept += size
-        lk: RouterLink | None = q.link
-        if lk is None:
+        if q.link is None:
             self.replies += size
-            return
-        conn: RouterConnection = lk.connection
-        lk.kept += size
-        conn.kept += size
-        self.kept += size
+        else:
+            lk: RouterLink = q.link
+            conn: RouterConnection = lk.connection
+            lk.kept += size
+            conn.kept += size
+            self.kept += size
 
     def take_own(self, q: Queued, size: cython.Py_ssize_t) -> cython.bint:
         """Count `size` more bytes of an incomplete message to the router itself. False if a budget is exhausted: then

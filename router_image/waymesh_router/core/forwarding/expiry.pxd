@@ -6,11 +6,13 @@ from waymesh_router.core.model cimport Address, Queued
 @cython.final
 cdef class Expiry:
     cdef object context
+    cdef public double now
     cdef Counters counters
     cdef public Py_ssize_t left
     cdef public dict addresses
     cdef public dict links
-    cdef begin(self, Queued q)
+    cdef int begin(self, Queued q) except -1
+    cdef read_times(self, Queued q)
     cdef read_more(self, Queued q)
     cdef bint is_whole(self, Queued q, Py_ssize_t end) noexcept
     cdef read_ttl(self, Queued q, Octets b, Py_ssize_t end, double now)
@@ -21,4 +23,5 @@ cdef class Expiry:
     cdef count(self, Address address)
     cpdef next_turn(self)
 
+cdef bint may_have(Octets b, Py_ssize_t p, Py_ssize_t end, int code, Py_ssize_t index) except -1
 cdef Py_ssize_t nth_value(Octets b, Py_ssize_t p, Py_ssize_t end, Py_ssize_t index) except -1

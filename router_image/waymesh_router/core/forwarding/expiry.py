@@ -38,6 +38,8 @@ HEADER = cython.declare(cython.int, 0x70)
 PROPERTIES = cython.declare(cython.int, 0x73)
 TTL = cython.declare(cython.Py_ssize_t, 2)
 ABSOLUTE_EXPIRY_TIME = cython.declare(cython.Py_ssize_t, 8)
+LIST8 = cython.declare(cython.int, 0xC0)
+SHORT_LIST = cython.declare(cython.Py_ssize_t, 3)
 UINT = cython.declare(cython.int, 0x70)
 TIMESTAMP = cython.declare(cython.int, 0x83)
 LEAST = cython.declare(cython.double, 1e-9)
@@ -50,6 +52,7 @@ class Expiry:
 
     def __init__(self, context: CoreContext, counters: Counters) -> None:
         self.context = context
+        self.now = context.now  # as in CoreContext, here without the cost of an attribute of Python
         self.counters = counters
         self.left = A_TURN  # how many may be ended in this turn
         self.addresses: dict[Address, None] = {}  # where deliveries still wait that may be ended or sent
@@ -57,13 +60,18 @@ class Expiry:
 
     def begin(self, q: Queued) -> None:
         """A delivery begins to wait: read when it expires. Times that cannot be read count as none, as does 0."""
-        if q.since != 0.0 or q.link is None:
-            return
-        now: cython.double = self.context.now
-        q.since = now
+        if q.since == 0.0 and q.link is not None:
+            q.since = self.now
+            end: cython.Py_ssize_t = len(q.data)
+            b: Octets = octets(q.data)
+            if may_have(b, 0, end, HEADER, TTL) or may_have(b, q.head_size, end, PROPERTIES, ABSOLUTE_EXPIRY_TIME):
+                self.read_times(q)
+
+    def read_times(self, q: Queued) -> None:
+        """Read both times of a delivery that may have one."""
         b: Octets = octets(q.data)
         try:
-            self.read_ttl(q, b, len(q.data), now)
+            self.read_ttl(q, b, len(q.data), q.since)
             self.read_time(q, b, len(q.data))
         except DecodeError:
             return
@@ -121,13 +129,13 @@ class Expiry:
 
     def is_over(self, q: Queued) -> cython.bint:
         """Whether a waiting delivery has expired."""
-        now: cython.double = self.context.now
+        now: cython.double = self.now
         return q.expires != 0.0 and q.expires <= now
 
     def aged(self, q: Queued) -> bytes:
         """The first bytes of a delivery that has waited, with what is left of its ttl. Spec: 3.2.1."""
         data: bytes = q.data
-        now: cython.double = self.context.now
+        now: cython.double = self.now
         waited: cython.double = now - q.since
         if q.ttl_at == 0 or waited < AGED_S:
             return data
@@ -158,6 +166,17 @@ class Expiry:
     def next_turn(self) -> None:
         """A turn of the event loop begins."""
         self.left = A_TURN
+
+
+def may_have(
+    b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int, index: cython.Py_ssize_t
+) -> cython.bint:
+    """False if the section at p is not that of `code`, or a list without a value at `index`: what most messages have is
+    told apart without the cost of a parser."""
+    if section_code(b, p, end) != code:
+        return False
+    p = value_at(b, p)
+    return end - p < SHORT_LIST or b[p] != LIST8 or b[p + 2] > index
 
 
 def nth_value(

@@ -10,6 +10,7 @@ from waymesh_router.core.forwarding.message_address cimport MessageAddress
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
+from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.forwarding.section_order cimport SectionOrder, goes_on_in_order, is_usual
 from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
@@ -33,7 +34,7 @@ cdef class Forwarder:
     cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
     cdef int to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer) except -1
     cdef from_edge(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
-    cdef keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef int keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer) except -1
     cdef forward(self, RouterLink lk, Address address, Annotations annotations, RouterLink out, IncomingTransfer transfer)
     cdef forward_stream(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint denies_message(self, RouterLink lk, IncomingTransfer transfer) except -1

@@ -62,6 +62,7 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.delivery import Delivery
     from waymesh_amqp.transfer import IncomingTransfer
+    from waymesh_router.core.forwarding.pending_queue import PendingQueue
 
 MAX_HEAD_BYTES = 1 << 20
 """Header and annotations must end within this many bytes."""
@@ -158,7 +159,11 @@ class Forwarder:
         """Send a delivery to one consumer of its address, or queue it."""
         out: RouterLink | None = None
         settled: cython.bint = lk.transfer_settled
-        if not transfer.state_bytes and (address.pending is None or overtakes(address, settled, annotations)):
+        # `overtakes` is true only if windows do not limit the delivery: they do an unsettled one where consumers are
+        if not transfer.state_bytes and (
+            address.pending is None
+            or ((settled or not address.consumers) and overtakes(address, settled, annotations))
+        ):
             self.choice.settled = settled
             out = self.choice.pick(address, annotations)
         if out is not None:
@@ -190,11 +195,13 @@ class Forwarder:
 
     def keep(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Queue a delivery because no consumer has credit, or because only a record keeps the transfer's state."""
+        waiting: PendingQueue | None = address.pending
         if lk.transfer_settled and self.pending.enough_wait(address, lk):
             self.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
-            return
-        examine: cython.bint = bool(transfer.state_bytes) or self.pending.others_barred(address)
-        self.pending.enqueue(lk, address, annotations, transfer, examine)
+        elif waiting is not None and waiting.may_be_overtaken():
+            self.pending.enqueue(lk, address, annotations, transfer, True)
+        else:
+            self.pending.enqueue(lk, address, annotations, transfer, transfer.state_bytes > 0)
 
     def forward(
         self,

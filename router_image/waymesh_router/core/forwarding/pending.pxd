@@ -21,17 +21,17 @@ cdef class PendingDeliveries:
     cdef readonly Streams streams
     cdef SizeLimits sizes
     cdef Counters counters
-    cdef enqueue(
+    cdef int enqueue(
         self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer, bint examine
-    )
+    ) except -1
     cdef wait_again(self, Queued q)
     cdef bint enough_wait(self, Address address, RouterLink lk) except -1
     cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
     cdef count_redirected(self, Address address)
-    cdef wait(self, Address address, Queued q)
-    cpdef await_credit(self, Address address)
+    cdef int wait(self, Address address, Queued q) except -1
+    cpdef int await_credit(self, Address address) except -1
+    cdef await_neighbours(self, Address address)
     cpdef drain(self, Address address)
-    cdef bint others_barred(self, Address address) except -1
     cdef begin(self, Address address, Queued q)
     cdef drain_groups(self, Address address, bint paths_changed)
     cdef bint pass_on(self, Address address, Queued q) except -1
@@ -46,6 +46,6 @@ cdef class PendingDeliveries:
     cdef withdraw(self, Queued q)
     cdef bint take_out(self, Address address, Queued q) except -1
 
-cdef send_to(PendingDeliveries pending, Queued q, RouterLink out)
+cdef int send_to(PendingDeliveries pending, Queued q, RouterLink out) except -1
 cdef bint expire(PendingDeliveries pending, Address address, Queued q) except -1
 cdef return_all(PendingDeliveries pending, Address address, list back)

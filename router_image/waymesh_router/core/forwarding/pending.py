@@ -16,7 +16,7 @@ from waymesh_router.core.forwarding.pending_queue import PendingQueue
 from waymesh_router.core.forwarding.sending import QueuedSender
 from waymesh_router.core.forwarding.size_limits import SizeLimits
 from waymesh_router.core.forwarding.streams import Streams
-from waymesh_router.core.model import Address, Queued, RouterLink, Target
+from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -79,13 +79,12 @@ class PendingDeliveries:
     ) -> None:
         """Queue the scanned first frame of a delivery at its address. `examine`: perhaps it can be sent at once."""
         q: Queued = self.sender.new_queued(lk, address, annotations, transfer)
-        if not q.settled and not self.sender.track_incoming(q, lk):
-            return
-        q.unstarted = 1
-        self.sender.budget.take(q, q.size)
-        self.wait(address, q)
-        if examine:
-            self.begin(address, q)
+        if q.settled or self.sender.track_incoming(q, lk):
+            q.unstarted = 1
+            self.sender.budget.take(q, q.size)
+            self.wait(address, q)
+            if examine:
+                self.begin(address, q)
 
     def wait_again(self, q: Queued) -> None:
         """A delivery that waited elsewhere waits at its address."""
@@ -134,8 +133,11 @@ class PendingDeliveries:
         while the window of those consumers is full; and look at windows after a while."""
         if not address.watched and is_spread(address):
             self.settlement.spread.watch(address)
-        if not address.targets:
-            return
+        if address.targets:
+            self.await_neighbours(address)
+
+    def await_neighbours(self, address: Address) -> None:
+        """The part of `await_credit` that concerns other routers."""
         target: Target
         by_window: cython.bint = windows_hold(address)
         for t in address.targets.values():
@@ -147,11 +149,6 @@ class PendingDeliveries:
                 neighbour.connection.waiting[address] = None
 
     # ---- outgoing
-    def others_barred(self, address: Address) -> cython.bint:
-        """Whether deliveries wait that a connection bars or that came from other routers: others may overtake them."""
-        pending: PendingQueue | None = address.pending
-        return pending is not None and (pending.barred is not None or pending.mesh.count > 0)
-
     def begin(self, address: Address, q: Queued) -> None:
         """Send a delivery that was appended to the queue if a consumer is ready and it passes only what windows hold.
 
@@ -351,7 +348,11 @@ def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:
         target: Target | None = pending.choice.picked
         if target is not None and has_announced_window(target, q.annotations, q.settled):
             q.annotations = meant_for(q.annotations, target.node.id, q.address.key, pending.stamp)
-        pending.streams.send(q, out)
+        conn: RouterConnection = out.connection
+        if conn.streams:
+            pending.streams.send(q, out)
+        else:
+            pending.sender.send(q, out, None)
     elif not pending.sizes.send_elsewhere(q):
         q.unstarted = 0
         pending.give_back(q, OVER_CONSUMER_MAXIMUM)

@@ -30,8 +30,9 @@ cdef class PendingQueue:
     cdef dict barred
     cdef list heads
     cdef list passed_over
+    cdef bint may_be_overtaken(self) noexcept
     cpdef Py_ssize_t own(self) except -1
-    cpdef append(self, Queued q)
+    cpdef int append(self, Queued q) except -1
     cdef PendingGroup group_barred_by(self, RouterConnection connection, long long arrival)
     cdef PendingGroup group_of(self, Queued q)
     cdef bint leads(self, Queued q) except -1

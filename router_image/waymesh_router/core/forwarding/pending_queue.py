@@ -1,3 +1,4 @@
+# cython: boundscheck=False
 """The deliveries that wait at one address, in order of arrival, and those from edge routers grouped by connection.
 
 A delivery from an edge router must not return on the connection on which it came (protocol/edge.md "No echo"): that
@@ -28,7 +29,7 @@ MANY_LEFT = cython.declare(cython.Py_ssize_t, 64)
 
 class PendingGroup:
     """Deliveries in order of arrival. `items[at]` is the first one. A list, because compiled code reads it without a
-    call, unlike a deque.
+    call, unlike a deque. Each place is compared with the length of the list before it is read.
     """
 
     def __init__(self) -> None:
@@ -54,19 +55,24 @@ class PendingGroup:
 
     def remove(self, q: Queued) -> cython.bint:
         """Remove a delivery; False if it is not in the group."""
-        n: cython.Py_ssize_t = len(self.items)
+        items: list[Any] = self.items
+        n: cython.Py_ssize_t = len(items)
         i: cython.Py_ssize_t = q.place - self.base
-        if i < 0 or i >= n or self.items[i] is not q:
+        at: cython.Py_ssize_t = self.at
+        if i < 0 or i >= n or items[i] is not q:
             return False
-        self.items[i] = None
+        items[i] = None
         self.count -= 1
-        while self.at < n and self.items[self.at] is None:
-            self.at += 1
-        if self.at > MANY_LEFT and self.at * 2 > n:
-            del self.items[: self.at]
-            self.base += self.at
+        if i == at:
+            at += 1
+            while at < n and items[at] is None:
+                at += 1
+            self.at = at
+        if at > MANY_LEFT and at * 2 > n:
+            del items[:at]
+            self.base += at
             self.at = 0
-        elif n - self.at > 2 * self.count + MANY_LEFT:
+        elif n - at > 2 * self.count + MANY_LEFT:
             self.compact()
         return True
 
@@ -133,6 +139,10 @@ class PendingQueue:
             group.walk = len(group.items)
         return found
 
+    def may_be_overtaken(self) -> cython.bint:
+        """Whether deliveries wait that a connection bars or that came from other routers: others may overtake them."""
+        return self.barred is not None or self.mesh.count > 0
+
     def own(self) -> int:
         """Number of unsettled deliveries that entered the mesh here."""
         return int(self.count - self.settled - self.passing)
@@ -152,14 +162,14 @@ class PendingQueue:
         if q.annotations.original is not None:
             q.annotations = q.annotations.original
         lk: RouterLink | None = q.barring()
-        group: PendingGroup = self.free
         self.count += 1
         self.count_kind(q, 1)
         if lk is not None:
-            group = self.group_barred_by(lk.connection, q.arrival)
+            self.group_barred_by(lk.connection, q.arrival).append(q)
         elif q.annotations.trace:
-            group = self.mesh
-        group.append(q)
+            self.mesh.append(q)
+        else:
+            self.free.append(q)
 
     def group_barred_by(self, connection: RouterConnection, arrival: cython.longlong) -> PendingGroup:
         """The group of a connection; if it is new, its first delivery is the one with this number of arrival."""
@@ -186,11 +196,12 @@ class PendingQueue:
 
     def first(self) -> Queued | None:
         """The oldest delivery, except those of groups that are passed over; None if there is no other."""
-        from_mesh: cython.bint = self.mesh.count > 0 and not self.mesh_waits
-        if from_mesh and not (self.free_next and self.count > self.mesh.count):
+        if self.mesh.count == 0 or self.mesh_waits:
+            return self.first_here()
+        if not (self.free_next and self.count > self.mesh.count):
             return self.mesh.first()
         own = self.first_here()
-        return self.mesh.first() if own is None and from_mesh else own
+        return self.mesh.first() if own is None else own
 
     def first_here(self) -> Queued | None:
         """The oldest delivery that entered the mesh here or at an edge router, as of `first`."""

@@ -15,5 +15,5 @@ cdef class Sections:
     cpdef Py_ssize_t find_user_id(self, IncomingTransfer transfer) except -3
     cdef Py_ssize_t find_property(self, IncomingTransfer transfer, int index) except -3
 cdef int section_code(Octets b, Py_ssize_t p, Py_ssize_t end) except -2
-cdef int symbolic_code(Octets b, Py_ssize_t p, Py_ssize_t end) except -2
+cdef int rare_code(Octets b, Py_ssize_t p, Py_ssize_t end) except -2
 cdef Py_ssize_t value_at(Octets b, Py_ssize_t p) except -1

@@ -176,23 +176,23 @@ class Sections:
 
 def section_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
     """Descriptor code of the section at p; 0 for anything else, -1 if the bytes end before it."""
+    if end - p >= 3 and b[p] == 0 and b[p + 1] == SMALL_CODE:
+        return b[p + 2]
+    return rare_code(b, p, end)
+
+
+def rare_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    """Like `section_code`, of a section whose descriptor is not a small number. Spec: 3.2"""
     if end - p < 3:
         return -1
     if b[p] != 0:
         return 0
-    if b[p + 1] == 0x53:
-        return b[p + 2]
     if b[p + 1] == 0x80:
         if end - p < 10:
             return -1
         return b[p + 9]
-    if b[p + 1] == SYMBOL:
-        return symbolic_code(b, p, end)
-    return 0
-
-
-def symbolic_code(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    """Like `section_code`, of a section whose descriptor is a symbol. Spec: 3.2"""
+    if b[p + 1] != SYMBOL:
+        return 0
     after: cython.Py_ssize_t = p + 3 + b[p + 2]
     if after > end:
         return -1

@@ -22,13 +22,13 @@ cdef class QueuedSender:
     cdef Py_ssize_t next_arrival(self) except -1
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint track_incoming(self, Queued q, RouterLink lk) except -1
-    cdef send(self, Queued q, RouterLink out, Branch branch)
+    cdef int send(self, Queued q, RouterLink out, Branch branch) except -1
     cdef send_parts(self, Queued q, RouterLink out)
-    cdef track_outgoing(self, Queued q, RouterLink out, unsigned int oid, Branch branch)
-    cdef all_started(self, Queued q)
+    cdef int track_outgoing(self, Queued q, RouterLink out, unsigned int oid, Branch branch) except -1
+    cdef int all_started(self, Queued q) except -1
     cdef taken_settled(self, Queued q)
-    cdef return_early(self, Queued q)
-    cdef return_credit(self, Queued q)
+    cdef int return_early(self, Queued q) except -1
+    cdef int return_credit(self, Queued q) except -1
     cdef end_sample(self, Queued q, str outcome)
 
 cdef unsigned int send_with_state(RouterLink out, bint settled, bint more, bytes data, unsigned int form, bytes state) except? 0xffffffff

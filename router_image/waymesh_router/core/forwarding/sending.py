@@ -264,8 +264,8 @@ class QueuedSender:
         """
         lk: RouterLink | None = q.link
         if lk is None or q.credited or not q.complete or q.unstarted == 0:
-            return
-        if q.settled or (lk.shared() and not self.budget.half_used(lk)):
+            pass
+        elif q.settled or (lk.shared() and not self.budget.half_used(lk)):
             q.credited = True
             lk.return_credit()
 
@@ -273,8 +273,8 @@ class QueuedSender:
         """Return the sender's credit after the last byte of a delivery was sent, if no outcome returns it."""
         lk: RouterLink | None = q.link
         if lk is None or not q.complete or q.unstarted:
-            return
-        if q.settled:
+            pass
+        elif q.settled:
             q.link = None
             if not q.credited:
                 lk.return_credit()

@@ -91,7 +91,7 @@ class Spread:
         address: Address | None = out.address
         if address is None:
             return
-        if done and out.usable():
+        if done and out.attached and not out.session.losing:  # `usable`, without a call
             now: cython.double = self.now
             out.speed.settled(now)
             if out.window is not None and d.at > 0.0:

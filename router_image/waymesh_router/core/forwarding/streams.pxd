@@ -11,7 +11,7 @@ cdef class Streams:
     cdef QueuedSender sender
     cdef ConsumerChoice choice
     cpdef opened(self, RouterConnection conn, performative)
-    cdef send(self, Queued q, RouterLink out)
+    cdef int send(self, Queued q, RouterLink out) except -1
     cdef wait_for(self, Queued q, RouterLink link)
     cdef RouterLink instead(self, Queued q, RouterLink out)
     cdef list lost(self, RouterLink link)

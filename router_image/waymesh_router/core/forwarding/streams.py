@@ -51,8 +51,8 @@ class Streams:
         link: RouterLink = self.instead(q, out)
         if link is out or (link.queue is None and link.ready()):
             self.sender.send(q, link, None)
-            return
-        self.wait_for(q, link)
+        else:
+            self.wait_for(q, link)
 
     def wait_for(self, q: Queued, link: RouterLink) -> None:
         """A delivery waits for one link, and goes elsewhere if that ends."""
