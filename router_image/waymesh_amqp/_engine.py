@@ -58,6 +58,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding.priorities",
     "waymesh_router.core.forwarding.choice",
     "waymesh_router.core.forwarding.expiry",
+    "waymesh_router.core.forwarding.grouped",
     "waymesh_router.core.forwarding.sending",
     "waymesh_router.core.forwarding.stream_links",
     "waymesh_router.core.forwarding.streams",

@@ -203,6 +203,7 @@ class Router:
             self._ticks.run(now)
         if self.core.budget.excess:
             self.admission.relief.end_excess(now)
+        self.core.demand.groups.soon()
         following = min(following, self._long_work.run(now))
         self.core.credit.send_freed()
         self.core.demand.ask_soon()

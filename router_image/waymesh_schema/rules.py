@@ -48,15 +48,18 @@ def _one_address(entity: str, values: Values) -> None:
         raise SchemaError(entity, name, f"{values[name]!r} has no words")
 
 
-def _exclusive(entity: str, values: Values) -> None:
-    """The routers must know each other's consumers in order, which they do not otherwise."""
-    if not values["exclusive"]:
-        return
-    if values["distribution"] != "balanced":
-        raise SchemaError(entity, "exclusive", f"is not possible with distribution {values['distribution']}")
-    for name in ("waypoint", "ingressPhase", "egressPhase"):
-        if values[name]:
-            raise SchemaError(entity, "exclusive", f"is not possible with {name}")
+def _one_consumer(entity: str, values: Values) -> None:
+    """Where one consumer gets all, or all of a group, the routers must know those of each other, and do only then."""
+    for setting in ("exclusive", "messageGroups"):
+        if not values[setting]:
+            continue
+        if values["distribution"] != "balanced":
+            raise SchemaError(entity, setting, f"is not possible with distribution {values['distribution']}")
+        for name in ("waypoint", "ingressPhase", "egressPhase"):
+            if values[name]:
+                raise SchemaError(entity, setting, f"is not possible with {name}")
+    if values["exclusive"] and values["messageGroups"]:
+        raise SchemaError(entity, "messageGroups", "is not possible with exclusive")
 
 
 def _one_container(entity: str, values: Values) -> None:
@@ -303,7 +306,7 @@ _REQUEST_RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router": (_router_id,),
     "log": (_levels, _rotation),
-    "router.config.address": (_one_address, _exclusive),
+    "router.config.address": (_one_address, _one_consumer),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
     "listener": (

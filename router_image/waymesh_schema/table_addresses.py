@@ -53,6 +53,13 @@ ADDRESS = configuration(
         default=False,
     ),
     setting(
+        "messageGroups",
+        BOOLEAN,
+        "All messages with the same group-id (AMQP properties) go to one consumer of the mesh as long as it is "
+        "attached. Needs distribution balanced, and neither waypoint nor phases nor exclusive.",
+        default=False,
+    ),
+    setting(
         "expired",
         ("reject", "drop"),
         "What becomes of messages that wait for a consumer when their ttl or absolute-expiry-time has passed. reject: "

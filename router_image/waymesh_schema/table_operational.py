@@ -138,6 +138,11 @@ ADDRESS = operational(
     reported("transitOutstanding", LIST, "Unsettled deliveries by router, for balanced distribution."),
     reported("trackedDeliveries", INTEGER, "Deliveries counted in transitOutstanding."),
     reported("priority", INTEGER, "Priority of messages to the address, instead of their own; -1 if not configured."),
+    reported(
+        "groupSlots",
+        INTEGER,
+        "Of the 1,024 slots of its message groups, those of consumers of this router; null without groups.",
+    ),
 )
 
 NODE = operational(

@@ -69,6 +69,7 @@ def got(peer: Peer) -> int:
 def turn(hub: Hub) -> None:
     """Do all long work, and send what may go."""
     core = core_of(hub)
+    core.demand.groups.soon()
     while core.context.portions:
         core.context.portions.run()
     core.credit.send_freed()

@@ -87,6 +87,7 @@ class Hub:
     def turn(self) -> None:
         """One turn of the loop: flush what is dirty until nothing is."""
         if isinstance(self.handler, Core):
+            self.handler.demand.groups.soon()
             self.handler.credit.send_freed()
         while self.handler.dirty:
             batch, self.handler.dirty = self.handler.dirty, []

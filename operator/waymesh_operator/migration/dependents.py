@@ -10,7 +10,7 @@ from .source import Entity
 
 _ADDRESS = (
     "prefix", "pattern", "distribution", "waypoint", "ingressPhase", "egressPhase", "priority", "enableFallback",
-    "exclusive", "expired",
+    "exclusive", "messageGroups", "expired",
 )  # fmt: skip
 _OWN = ("name", "identity", "type")
 
@@ -21,7 +21,7 @@ def add_address(found: Translation, entity: Entity) -> None:
     found.not_taken(entity, _ADDRESS)
     texts = ("prefix", "pattern", "distribution", "expired")
     spec: dict[str, Any] = {name: entity.text(name) for name in texts if entity.text(name)}
-    for name in ("waypoint", "enableFallback", "exclusive"):
+    for name in ("waypoint", "enableFallback", "exclusive", "messageGroups"):
         if entity.flag(name):
             spec[name] = True
     if spec.get("waypoint") and spec.pop("enableFallback", False):

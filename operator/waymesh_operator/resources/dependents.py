@@ -31,6 +31,7 @@ class Address:
     priority: int | None = None
     enable_fallback: bool = False
     exclusive: bool = False
+    message_groups: bool = False
     expired: str = "reject"
     # Creation time in the API server's format, "" outside a cluster. Of two with the same match, the oldest wins.
     created: str = ""
@@ -185,6 +186,7 @@ def parse_address(manifest: Manifest) -> Address:
         priority=spec.get("priority"),
         enable_fallback=spec["enableFallback"],
         exclusive=spec["exclusive"],
+        message_groups=spec["messageGroups"],
         expired=spec["expired"],
         **server_metadata(manifest),
     )

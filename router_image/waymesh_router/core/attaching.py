@@ -97,7 +97,9 @@ DRAINING = "router is draining"
 _MAX_COST = 0x7FFFFFFF
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
-NOT_EXCLUSIVE = "an exclusive consumer needs an address with distribution balanced and without waypoint or phases"
+NOT_EXCLUSIVE = (
+    "an exclusive consumer needs an address with distribution balanced and without waypoint, phases or message groups"
+)
 """Error description."""
 TEMPORARY_NODE = "temp."
 """Start of the part after the router's id in a temporary address."""

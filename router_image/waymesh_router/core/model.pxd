@@ -140,6 +140,7 @@ cdef class Target:
     cdef public Window window
     cdef public tuple ranks
     cdef public int exclusive
+    cdef public object groups
     cdef public Address address
     cpdef bint stale(self) noexcept
     cpdef Node neighbour(self)
@@ -157,6 +158,7 @@ cdef class Address:
     cdef public bint prioritized
     cdef public bint ranked
     cdef public object exclusive
+    cdef public object groups
     cdef public dict targets
     cdef public list nearest
     cdef public long long nearest_by
@@ -199,6 +201,7 @@ cdef class Queued:
     cdef public bint settled
     cdef public unsigned int format
     cdef public int priority
+    cdef public int slot
     cdef public bytes state
     cdef public bint own
     cdef public bint gathers

@@ -56,8 +56,7 @@ class RouterConnection(Connection):
         self.management_files = False  # its management requests may refer to files on the router's machine
         self.peer: Peer = UNSET
         self.cost = 1
-        self.strip_in = True
-        self.strip_out = True
+        self.strip_in = self.strip_out = True
         self.link_capacity = 250
         self.handle_max = 0  # of the last session that the peer answered: others are assumed to take as many links
         self.node: Node | None = None
@@ -205,6 +204,7 @@ class Target:
         self.window: Any = None  # a Window, see Spread
         self.ranks: tuple[tuple[int, int], ...] | None = None  # what it tells of priorities, see ranks.py
         self.exclusive = 0  # whether `ranks` are the order of consumers one of which gets all, see exclusive.py
+        self.groups: Any = None  # a Told: what it tells of message groups, see groups.py
 
     def stale(self) -> cython.bint:
         """Whether the router has lost these consumers, but the target is not removed from its address yet."""
@@ -230,6 +230,7 @@ class Address:
         self.prioritized = False  # a consumer has a priority other than 0, here or at another router that tells it
         self.ranked = False  # another router tells the priorities of its consumers, see `Target.ranks`
         self.exclusive: Any = None  # an Exclusive if the first consumer in the mesh gets all deliveries
+        self.groups: Any = None  # a Groups if all messages of a group go to one consumer
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.nearest_by = 0  # the paths for which it was computed, see `ConsumerChoice.paths`
@@ -245,8 +246,7 @@ class Address:
         self.primary: Address | None = None  # the address whose fallback this is
         self.dead = False
         self.ingress = self.egress = self.transit = 0
-        self.to_container = self.from_container = 0  # deliveries to and from route-containers
-        self.to_process = self.from_process = 0  # deliveries to and from the router itself
+        self.to_container = self.from_container = self.to_process = self.from_process = 0  # process: the router itself
         self.redirected = 0  # deliveries to the fallback destination
         self.expired = 0  # deliveries that expired while they waited
         self.drops_expired = False  # instead of rejecting them
@@ -293,10 +293,10 @@ class Queued:
         self.address: Address = UNSET
         self.delivery: Delivery | None = None  # None: settled
         self.group: Group | None = None
-        self.did = 0
+        self.did = self.format = 0
         self.settled = True
-        self.format = 0
         self.priority = DEFAULT_PRIORITY
+        self.slot = 0  # of its message group, see groups.py; 0: none
         self.state = b""  # delivery state in the first transfer
         self.own = False  # for the router itself, since its first frame
         self.gathers = False  # incomplete, and waits for more frames before it goes to another router

@@ -252,6 +252,7 @@ def address_columns(core: CoreView) -> dict[str, Column]:
         transitOutstanding=_outstanding,
         trackedDeliveries=lambda a: sum(_outstanding(a) or ()),
         priority=lambda a: a.priority,
+        groupSlots=lambda a: None if a.groups is None else a.groups.taken.bit_count(),
     )
 
 

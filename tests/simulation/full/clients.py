@@ -83,7 +83,10 @@ class Sender(Link):
         sent = crowd.ledger.new(self.to, self.plan.multicast, settled)
         body = sent.number.to_bytes(8, "big") + bytes(int(rng.expovariate(1 / self.plan.size)))
         message = Message(body=body, body_kind="data", to=self.to if self.address is None else None)
-        if rng.random() < 0.3:
+        if self.plan.groups:
+            sent.group = message.group_id = f"group {rng.randrange(self.plan.groups)}"
+            sent.sender = self
+        elif rng.random() < 0.3:
             message.priority = rng.randrange(10)
         data = encode_message(message)
         oid = send_first(self, settled, False, data, 0, 0, b"", 0, len(data), 0)
@@ -110,13 +113,15 @@ class Sender(Link):
 
 @dataclass(frozen=True)
 class SenderPlan:
-    """`settled`: share of pre-settled messages; `size`: mean bytes of a body; `pace`: mean seconds between messages."""
+    """`settled`: share of pre-settled messages; `size`: mean bytes of a body; `pace`: mean seconds between messages;
+    `groups`: number of message groups that they belong to."""
 
     count: int
     multicast: bool = False
     settled: float = 0.3
     size: float = 100.0
     pace: float = 0.002
+    groups: int = 0
 
 
 @dataclass(frozen=True)

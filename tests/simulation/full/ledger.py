@@ -33,7 +33,8 @@ class Receipt:
 
 @dataclass(slots=True)
 class Sent:
-    """A message. `outcomes`: what its sender was told; `orphan`: the sender's link ended before it was told any."""
+    """A message. `outcomes`: what its sender was told; `orphan`: the sender's link ended before it was told any;
+    `group`: of which message group it is, `sender`: who sent it, for the order in it."""
 
     number: int
     address: str
@@ -43,6 +44,8 @@ class Sent:
     outcomes: list[int] = field(default_factory=list)
     orphan: bool = False
     receipts: list[Receipt] = field(default_factory=list)
+    group: str = ""
+    sender: object = None
 
     @property
     def open(self) -> bool:

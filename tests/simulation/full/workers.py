@@ -87,7 +87,7 @@ class Shop:
         for (one, other), latency in cables.items():
             self.network.cable(one, other, latency)
         for name, interior in (edges or {}).items():
-            self.network.edge(name, [interior])
+            self.network.edge(name, [interior]).extra = extra
         self.network.start()
         for name in without_demand:
             self.network.routers[name].router.mesh.engine.demand.known = False

@@ -255,6 +255,12 @@ def test_a_wrong_field_of_a_router(field: str, line: int, path: str, message: st
          "spec: exclusive needs distribution balanced"),
         ("{routerRef: {name: mesh}, prefix: a, waypoint: true, exclusive: true}",
          "spec: exclusive cannot be combined with waypoint, ingressPhase or egressPhase"),
+        ("{routerRef: {name: mesh}, prefix: a, distribution: closest, messageGroups: true}",
+         "spec: messageGroups needs distribution balanced"),
+        ("{routerRef: {name: mesh}, prefix: a, ingressPhase: 1, messageGroups: true}",
+         "spec: messageGroups cannot be combined with waypoint, ingressPhase or egressPhase"),
+        ("{routerRef: {name: mesh}, prefix: a, exclusive: true, messageGroups: true}",
+         "spec: messageGroups cannot be combined with exclusive"),
     ],
 )  # fmt: skip
 def test_a_wrong_address(spec: str, expected: str) -> None:

@@ -13,6 +13,7 @@ cdef class AddressTable:
     cdef readonly Address uplink_address
     cdef public object on_tracked
     cdef public object on_priorities
+    cdef public object on_groups
     cdef long long version
     cdef object _reconfiguration
     cdef object _producer_credit

@@ -23,7 +23,7 @@ from waymesh_router.core.addresses.keys import (
 from waymesh_router.core.addresses.patterns import PatternTree, prefix_pattern
 from waymesh_router.core.addresses.route_index import RouteIndex
 from waymesh_router.core.core_context import CoreContext
-from waymesh_router.core.forwarding import exclusive
+from waymesh_router.core.forwarding import exclusive, groups
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.ranks import has_priorities
@@ -56,6 +56,8 @@ class AddressTable:
         """Called with an address to which edge routers send, after a change of its consumers."""
         self.on_priorities: Callable[[Address], None] = _not_tracked
         """Called with an address with consumer priorities, after a change of its local consumers; see Demand."""
+        self.on_groups: Callable[[Address], None] = _not_tracked
+        """Called with an address with message groups, after a change of its consumers or of this; see GroupOwners."""
         self.version = 0  # of the configured patterns
         self._reconfiguration = Rounds(context.portions, "configured addresses", self.by_key, self._reconfigure_key)
         self._producer_credit = RoundsOfEach(context.portions, "producers", _producers, self._update_next)
@@ -105,6 +107,9 @@ class AddressTable:
                 address.priority = int(config["priority"])
         if address.exclusive is not None or exclusive.is_configured(address):
             self._set_exclusive(address)
+        if (address.groups is not None) != groups.is_configured(address):
+            address.groups = groups.Groups(self._context.router_id) if address.groups is None else None
+            self.on_groups(address)
         if address.key[1] != FALLBACK:
             self.set_fallback(address, bool(config is not None and config.get("enableFallback")))
 
@@ -192,6 +197,8 @@ class AddressTable:
     def refresh(self, address: Address) -> None:
         """After a change of consumers: issue or withdraw producers' credit, send or release pending deliveries."""
         address.nearest = None
+        if address.groups is not None:
+            self.on_groups(address)
         if address.tracked is not None:
             self.on_tracked(address)
         if len(address.producers) > PRODUCERS_AT_ONCE:

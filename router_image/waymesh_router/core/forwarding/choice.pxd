@@ -8,6 +8,7 @@ cdef class ConsumerChoice:
     cdef Spread spread
     cdef public int priority
     cdef public bint settled
+    cdef public int slot
     cdef public Target picked
     cdef public long long paths
     cdef object barred

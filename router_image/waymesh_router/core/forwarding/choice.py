@@ -47,6 +47,7 @@ class ConsumerChoice:
         self.spread = spread
         self.priority = DEFAULT_PRIORITY  # priority of the current delivery: it selects the data link
         self.settled = False  # whether the current delivery is pre-settled
+        self.slot = 0  # of the message group of the delivery that arrives, see groups.py; 0: none
         self.picked: Target | None = None  # the remote router selected by the last `pick`, None for a local consumer
         self.paths = 0  # counts changes of the paths to remote routers
         self.barred: Connection | None = None  # edge router of the delivery, to which it must not return

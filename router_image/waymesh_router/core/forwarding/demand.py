@@ -21,6 +21,7 @@ from waymesh_router.core.forwarding import exclusive
 from waymesh_router.core.forwarding.demand_answers import LOOKS, Answers, look_cost, next_ones
 from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, PER_RATE, number
 from waymesh_router.core.forwarding.exclusive import KINDS
+from waymesh_router.core.forwarding.group_owners import GroupOwners
 from waymesh_router.core.forwarding.ranks import decoded, has_priorities, tells_priorities
 from waymesh_router.core.forwarding.spread import Spread, is_spread, is_spread_here
 from waymesh_router.core.link_kinds import BALANCED
@@ -66,6 +67,7 @@ class Demand:
         self._ranked: dict[Address, Ranked] = {}
         self._answers = Answers(context, addresses, spread, self._shares, self._hold)
         addresses.on_priorities = self._priorities_changed
+        self.groups = GroupOwners(context, addresses, spread)
 
     # ---- at the ingress router
     def ask_soon(self) -> None:
@@ -198,6 +200,7 @@ class Demand:
 
     def met(self) -> None:
         """A router with demand became reachable."""
+        self.groups.met.begin()
         self._answers.announcements.met.begin()
 
     # ---- both
@@ -214,6 +217,7 @@ class Demand:
             elif now - asked.waited_at >= ENDS_S or address.dead or not is_spread(address):
                 self._end(address)
         self._answers.tick(now)
+        self.groups.tick()
 
     def arrived(self, router_id: str, body: Mapping[str, object]) -> None:
         """A message of another router."""
@@ -227,6 +231,9 @@ class Demand:
             return
         target = address.targets.get(router_id)
         if target is None or target.stale():
+            return
+        if "groups" in body:
+            self.groups.hear(address, target, body)
             return
         self._on_ranks(address, target, body)
         if "window" in body and is_spread_here(address):

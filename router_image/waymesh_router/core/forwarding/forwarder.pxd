@@ -32,6 +32,9 @@ cdef class Forwarder:
     cdef Address uplink_address
     cdef int on_transfer(self, RouterLink lk, IncomingTransfer transfer) except -1
     cdef first_frame(self, RouterLink lk, IncomingTransfer transfer)
+    cdef bint to_group(
+        self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer
+    ) except -1
     cdef int to_one(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer) except -1
     cdef from_edge(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef int keep(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer) except -1

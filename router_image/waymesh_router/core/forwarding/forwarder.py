@@ -45,6 +45,7 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_router.core.forwarding.grouped import forward_grouped, read_slot
     from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned
     from cython.cimports.waymesh_router.core.forwarding.size_limits import begins_too_large
@@ -53,6 +54,7 @@ if cython.compiled:
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.transfer import whole_transfer
+    from waymesh_router.core.forwarding.grouped import forward_grouped, read_slot
     from waymesh_router.core.forwarding.section_order import goes_on_in_order, is_usual
     from waymesh_router.core.forwarding.sending import send_scanned
     from waymesh_router.core.forwarding.size_limits import begins_too_large
@@ -137,6 +139,12 @@ class Forwarder:
                 return
             if lk.of_tenant:
                 annotations = self.message_address.annotations_in_space(lk, annotations)
+        if address.groups is not None and address.exclusive is None:
+            self.choice.slot = read_slot(self.sections, transfer)
+            if self.choice.slot < 0:
+                self.choice.slot = 0
+                self.incomplete_head(lk, transfer)
+                return
         if lk.kind == ENDPOINT:
             self.counters.count_in(lk, address)
             self.sampling.until_next -= 1
@@ -150,10 +158,21 @@ class Forwarder:
             self.own_messages.begin(lk, address, annotations, transfer)
         elif address.treatment <= MULTICAST:
             self.multicast.forward(lk, address, annotations, transfer)
+        elif self.choice.slot and self.to_group(lk, address, annotations, transfer):
+            return
         elif lk.edge:
             self.from_edge(lk, address, annotations, transfer)
         else:
             self.to_one(lk, address, annotations, transfer)
+
+    def to_group(
+        self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
+    ) -> cython.bint:
+        """Send a delivery to the consumer of its message group, or queue it. False if there is none."""
+        try:
+            return forward_grouped(self, lk, address, annotations, transfer)
+        finally:
+            self.choice.slot = 0
 
     def to_one(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Send a delivery to one consumer of its address, or queue it."""

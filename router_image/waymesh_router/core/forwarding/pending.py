@@ -21,6 +21,7 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
+    from cython.cimports.waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting
     from cython.cimports.waymesh_router.core.forwarding.spread import (
         has_announced_window,
         is_full,
@@ -31,6 +32,7 @@ if cython.compiled:
     )
     from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
+    from waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting
     from waymesh_router.core.forwarding.spread import (
         has_announced_window,
         is_full,
@@ -172,6 +174,8 @@ class PendingDeliveries:
         waiting: cython.int = 0
         sent: cython.int = 0
         left: cython.Py_ssize_t
+        if pending is not None and pending.grouped is not None:
+            place_waiting(self, address)
         try:
             while address.pending is not None:
                 pending = address.pending
@@ -202,6 +206,8 @@ class PendingDeliveries:
         ready."""
         if q.expires != 0.0 and self.expiry.is_over(q):
             return expire(self, address, q)
+        if q.slot and address.groups is not None:
+            return pass_on_grouped(self, address, q)
         lk: RouterLink | None = q.barring()
         self.choice.priority = q.priority
         self.choice.settled = q.settled
@@ -235,7 +241,7 @@ class PendingDeliveries:
         sent: cython.int = 0
         while address.pending is not None and self.choice.takes(address, out):
             pending = address.pending
-            if pending.barred is not None:  # some may be barred from this consumer
+            if pending.barred is not None or pending.grouped is not None:  # some may be barred from this consumer
                 self.drain_groups(address, False)
                 return
             q = pending.first()  # type: ignore[assignment]  # some wait
@@ -305,7 +311,7 @@ class PendingDeliveries:
         while count > 0 and address.pending is not None:
             count -= 1
             pending: PendingQueue = address.pending
-            q: Queued | None = pending.first()
+            q: Queued | None = pending.first_of_all()
             if q is None:
                 return
             self.take_out(address, q)

@@ -27,6 +27,8 @@ cdef class PendingQueue:
     cdef bint mesh_waits
     cdef bint free_waits
     cdef bint free_next
+    cdef dict grouped
+    cdef Py_ssize_t grouped_count
     cdef dict barred
     cdef list heads
     cdef list passed_over
@@ -34,6 +36,8 @@ cdef class PendingQueue:
     cpdef Py_ssize_t own(self) except -1
     cpdef int append(self, Queued q) except -1
     cdef PendingGroup group_barred_by(self, RouterConnection connection, long long arrival)
+    cdef PendingGroup group_in(self, int slot)
+    cdef Queued first_of_all(self)
     cdef PendingGroup group_of(self, Queued q)
     cdef bint leads(self, Queued q) except -1
     cdef Queued first(self)

@@ -10,6 +10,9 @@ Those that came from other routers are a group, too: their ingress routers may h
 router, so that they do not go elsewhere. They and those that entered the mesh here take turns, so that neither stops
 the other. The group does not depend on what an ingress router has chosen: it chooses only while it knows windows, and
 later deliveries of a link would overtake earlier ones (decision 0085).
+
+Deliveries of message groups (groups.py) wait here only until it is known where their group is. Those of each slot are a
+group, which `first` does not know.
 """
 
 from __future__ import annotations
@@ -108,6 +111,8 @@ class PendingQueue:
         self.mesh_waits = False  # `first` ignores them
         self.free_waits = False  # `first` ignores those of `free`
         self.free_next = False  # one of them was sent last
+        self.grouped: dict[int, PendingGroup] | None = None  # deliveries of message groups, by slot
+        self.grouped_count = 0
         self.barred: dict[RouterConnection, PendingGroup] | None = None  # by the connection that bars them
         # (arrival of the first delivery, id and connection) of each group of `barred` that is not passed over. If that
         # delivery was removed, `oldest_barred` corrects the entry.
@@ -124,7 +129,11 @@ class PendingQueue:
             for e in self.barred.values():
                 group = e
                 found += group.waiting()
-        if self.barred is not None or (self.mesh.count and self.free.count):
+        if self.grouped is not None:
+            for e in self.grouped.values():
+                group = e
+                found += group.waiting()
+        if self.barred is not None or self.grouped is not None or (self.mesh.count and self.free.count):
             found.sort(key=_arrival)
         return iter(found)
 
@@ -134,6 +143,8 @@ class PendingQueue:
         found: list[Any] = [self.free, self.mesh]
         if self.barred is not None:
             found += self.barred.values()
+        if self.grouped is not None:
+            found += self.grouped.values()
         for e in found:
             group = e
             group.walk = len(group.items)
@@ -141,11 +152,11 @@ class PendingQueue:
 
     def may_be_overtaken(self) -> cython.bint:
         """Whether deliveries wait that a connection bars or that came from other routers: others may overtake them."""
-        return self.barred is not None or self.mesh.count > 0
+        return self.barred is not None or self.grouped is not None or self.mesh.count > 0
 
     def own(self) -> int:
-        """Number of unsettled deliveries that entered the mesh here."""
-        return int(self.count - self.settled - self.passing)
+        """Number of unsettled deliveries that entered the mesh here, without those of message groups."""
+        return int(self.count - self.settled - self.passing - self.grouped_count)
 
     def free_for(self, connection: RouterConnection) -> int:
         """Number of deliveries that this connection does not bar."""
@@ -161,15 +172,29 @@ class PendingQueue:
         """A delivery begins to wait, for any consumer, also if it had been meant for those of another router."""
         if q.annotations.original is not None:
             q.annotations = q.annotations.original
+        if q.slot and q.address.groups is None:
+            q.slot = 0
         lk: RouterLink | None = q.barring()
         self.count += 1
         self.count_kind(q, 1)
-        if lk is not None:
+        if q.slot:
+            self.group_in(q.slot).append(q)
+        elif lk is not None:
             self.group_barred_by(lk.connection, q.arrival).append(q)
         elif q.annotations.trace:
             self.mesh.append(q)
         else:
             self.free.append(q)
+
+    def group_in(self, slot: cython.int) -> PendingGroup:
+        """The deliveries of a slot."""
+        if self.grouped is None:
+            self.grouped = {}
+        found = self.grouped.get(slot)
+        if found is None:
+            found = self.grouped[slot] = PendingGroup()
+        group: PendingGroup = found
+        return group
 
     def group_barred_by(self, connection: RouterConnection, arrival: cython.longlong) -> PendingGroup:
         """The group of a connection; if it is new, its first delivery is the one with this number of arrival."""
@@ -182,8 +207,21 @@ class PendingQueue:
         group: PendingGroup = found
         return group
 
+    def first_of_all(self) -> Queued | None:
+        """As `first`; if there is none, a delivery of a message group."""
+        group: PendingGroup
+        q: Queued | None = self.first()
+        if q is not None:
+            return q
+        for e in (self.grouped or {}).values():
+            group = e
+            return group.first()
+        return None
+
     def group_of(self, q: Queued) -> PendingGroup | None:
         """The group to which a delivery belongs, if it waits here."""
+        if q.slot:
+            return self.grouped.get(q.slot) if self.grouped is not None else None
         lk: RouterLink | None = q.barring()
         if lk is None:
             return self.mesh if q.annotations.trace else self.free
@@ -271,12 +309,19 @@ class PendingQueue:
             return False
         self.count -= 1
         self.count_kind(q, -1)
+        if q.slot:
+            if group.count == 0:
+                del self.grouped[q.slot]  # type: ignore[union-attr]  # `group` is in it
+                self.grouped = self.grouped or None
+            return True
         self.free_next = group is self.mesh
         return True
 
     def count_kind(self, q: Queued, change: cython.int) -> None:
         """Count a delivery that has come or left."""
-        if q.settled:
+        if q.slot:
+            self.grouped_count += change
+        elif q.settled:
             self.settled += change
         elif q.annotations.trace:
             self.passing += change

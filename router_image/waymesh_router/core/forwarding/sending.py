@@ -139,6 +139,7 @@ class QueuedSender:
         q.settled = lk.transfer_settled
         q.format = lk.transfer_format
         q.priority = self.choice.priority
+        q.slot = self.choice.slot
         q.head_size = head - start
         if head == rest:
             q.data = to_bytes(transfer.data, start, transfer.end)

@@ -76,7 +76,7 @@ class EndpointLinks:
         if address.key.startswith((ROUTER, EDGE)) or address is self._addresses.uplink_address:
             self._addresses.drop_if_unused(address)
             raise Refusal(NOT_ALLOWED, f"{text} is an address of another router")
-        if lk.exclusive and not exclusive.is_possible(address):
+        if lk.exclusive and (address.groups is not None or not exclusive.is_possible(address)):
             self._addresses.drop_if_unused(address)
             raise Refusal(PRECONDITION_FAILED, attaching.NOT_EXCLUSIVE)
         lk.address = address
@@ -209,6 +209,9 @@ class EndpointLinks:
                 if not address.producers and address.key.startswith(MOBILE):
                     self._context.control_plane.producer_removed(address)
         elif self._addresses.take_out(address.consumers, lk):
+            if address.groups is not None:
+                address.groups.leave(address, lk)
+                self._addresses.on_groups(address)
             if address.prioritized:
                 if address.exclusive is not None:
                     address.exclusive.leave(lk)
