@@ -54,7 +54,7 @@ def producer(hub: Hub, address: str = "q") -> Peer:
 
 def message(group: str | None, number: int) -> bytes:
     """A message of a group."""
-    return encode_message(Message(body=f"{group}:{number}", group_id=group))
+    return encode_message(Message(body=f"{group}:{number}", subject="s", group_id=group))
 
 
 def got(peer: Peer) -> list[str]:

@@ -37,6 +37,7 @@ CONFIG = (
     + "address {\nprefix: fall\nenableFallback: yes\n}\n"
     + "address {\nprefix: office.all\ndistribution: multicast\n}\n"
 )
+GROUPED = "address {\nprefix: grouped\nmessageGroups: yes\n}\n"
 AT_EXCHANGE = f"exchange {{\nname: x\naddress: {EXCHANGE}\n}}\n" + "".join(
     f"binding {{\nexchangeName: x\nbindingKey: #\nnextHopAddress: {name}\n}}\n" for name in COPIES
 )
@@ -45,33 +46,36 @@ BUDGETS = ((1 << 40, 1 << 40, 1 << 40), (1 << 40, 1 << 40, 1 << 40), (3000, 1 <<
 
 
 class Script:
-    """`storm`: routers and cables fail, too. `priorities`: of consumers."""
+    """`storm`: routers and cables fail, too. `priorities`: of consumers. `groups`: also at an address with as many
+    message groups."""
 
-    def __init__(self, seed: int, storm: float = 0.0, priorities: tuple[int, ...] = ()) -> None:
+    def __init__(self, seed: int, storm: float = 0.0, priorities: tuple[int, ...] = (), groups: int = 0) -> None:
         rng = self.rng = random.Random(seed)
         self.priorities = priorities
+        self.groups = groups
         self.storm = storm
         self.before = records()
         self.crashed = False
         network = self.network = Network(seed)
         self.sockets = Sockets(network)
+        config = CONFIG + GROUPED * bool(groups)
         names = rng.choice(("A", "AB", "ABC", "ABC"))
         hub = rng.choice(names)
         for name in names:
-            network.router(name, CONFIG + (AT_EXCHANGE if name == hub else ""))
+            network.router(name, config + (AT_EXCHANGE if name == hub else ""))
         pairs = list(itertools.pairwise(names)) + ([("A", "C")] if names == "ABC" and rng.random() < 0.4 else [])
         for one, other in pairs:
             network.cable(one, other, rng.choice((0.0005, 0.003)))
         for number in range(rng.choice((0, 1, 2))):
             edge = network.edge(f"E{number}", rng.sample(names, min(2, len(names))))
-            edge.extra = CONFIG
+            edge.extra = config
         self.routed = not storm and rng.random() < 0.5
         if self.routed:
             place = network.routers[rng.choice(names)]
             place.extra += BOTH
             self.broker = Broker(network, credit=CAPACITY)
             self.broker.connector(place)
-        self.sinks = (*SINKS, ROUTED, ROUTED) if self.routed else SINKS
+        self.sinks: tuple[str, ...] = (*SINKS, *(ROUTED, ROUTED) * self.routed, *("grouped",) * 6 * bool(groups))
         for router in self.routers():
             for cable in router.cables.values():
                 cable.extra = f"linkCapacity: {CAPACITY}\n"
@@ -191,6 +195,8 @@ class Script:
         address = link.address or rng.choice((*self.sinks, "nowhere"))
         text = f"{link.name}/{link.client.next_id}".encode().ljust(rng.choice(SIZES), b".")
         own = Message(body=text, body_kind="data", subject="s", to=None if link.address else address)
+        if self.groups and rng.random() < 0.8:
+            own.group_id = f"g{rng.randrange(self.groups)}"
         body = encode_message(own)
         cuts = [rng.randrange(len(body)) for _ in range(rng.choice((0, 0, 0, 1, 4)))]
         edges = sorted({0, *cuts, *range(0, len(body), PART), len(body)})

@@ -22,6 +22,12 @@ def test_all_is_settled_and_returned_when_routers_and_their_connections_fail() -
 
 
 @pytest.mark.parametrize("storm", [0.0, 1.5])
+def test_all_is_settled_and_returned_if_messages_have_groups(storm: float) -> None:
+    for seed in range(200, 208):
+        Script(seed, storm, groups=5).run(120)
+
+
+@pytest.mark.parametrize("storm", [0.0, 1.5])
 def test_all_is_settled_and_returned_if_consumers_have_priorities(storm: float) -> None:
     for seed in range(100, 108):
         Script(seed, storm, priorities=(0, 0, 5, -1)).run(120)

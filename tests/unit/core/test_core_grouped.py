@@ -9,6 +9,7 @@ from tests.kit.demand import KEY, Told, later, local, record, remote, turn
 from tests.kit.frames import Seen
 from tests.kit.groups import ALL_SLOTS, annotated, configure, got, message, producer, tell_groups, unconfigure
 from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.unit.core.test_core_exchanges import binding, entity
 from waymesh_amqp.message import decode_message
 from waymesh_amqp.performatives import Detach, Disposition, Transfer
 from waymesh_amqp.types import Symbol
@@ -148,6 +149,32 @@ def test_too_large_for_its_consumer(hub: Hub) -> None:
     client.send("group-with-a-long-name")
     assert got(small) == []
     assert client.outcomes() == [(0, "37")]
+
+
+def test_what_waits_is_handed_back_to_a_sender_that_retires(hub: Hub) -> None:
+    peers = two_consumers(hub, credit=1)
+    client, other = Client(hub), Client(hub)
+    client.send("a", "b")
+    other.send("a")
+    client.send("a")
+    core = core_of(hub)
+    core.endpoint_links.retire(client.peer.session().links[0])
+    hub.turn()
+    assert sorted(client.outcomes()) == [(0, "38"), (1, "38"), (2, "38")]
+    feed(peers["a"], frames.credit(10, delivery_count=1))
+    assert got(peers["a"]) == ["a:0"], "that of the other one"
+
+
+def test_copies_of_an_exchange_have_their_groups(hub: Hub) -> None:
+    peers = two_consumers(hub)
+    exchanges = core_of(hub).exchanges
+    exchanges.add(entity())
+    exchanges.bind(binding(key="#", hop="q"))
+    sender = producer(hub, "news")
+    for number, group in enumerate(["a", "b", "a", None, None]):
+        feed(sender, frames.transfer(number, message(group, number)))
+    found = {group: [one for one in got(peer) if not one.startswith("None")] for group, peer in peers.items()}
+    assert found == {"a": ["a:0", "a:2"], "b": ["b:1"]}
 
 
 # ---- other routers

@@ -139,7 +139,7 @@ class Forwarder:
                 return
             if lk.of_tenant:
                 annotations = self.message_address.annotations_in_space(lk, annotations)
-        if address.groups is not None and address.exclusive is None:
+        if address.groups is not None and address.exclusive is None and address.subscriber is None:
             self.choice.slot = read_slot(self.sections, transfer)
             if self.choice.slot < 0:
                 self.choice.slot = 0

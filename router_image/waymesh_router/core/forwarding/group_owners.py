@@ -94,7 +94,7 @@ class GroupOwners:
     # ---- an address
     def _look(self, address: Address) -> None:
         own: Groups | None = address.groups
-        if own is None or address.dead:
+        if own is None or address.dead or not (address.consumers or address.targets):
             self._end(address)
             return
         state = self._states.setdefault(address, State())

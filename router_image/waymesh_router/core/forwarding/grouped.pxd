@@ -8,6 +8,7 @@ from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.model cimport Address, Queued, RouterLink, Target
 
 cdef int read_slot(Sections sections, IncomingTransfer transfer) except -2
+cdef int slot_in(Sections sections, bytes message) except -2
 cdef bint forward_grouped(
     Forwarder forwarder, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer
 ) except -1
@@ -19,4 +20,5 @@ cdef Annotations passed_on(
 )
 cdef bint pass_on_grouped(PendingDeliveries pending, Address address, Queued q) except -1
 cdef send_grouped(PendingDeliveries pending, Queued q, RouterLink out)
+cpdef release_waiting(PendingDeliveries pending, Address address, RouterLink lk)
 cdef place_waiting(PendingDeliveries pending, Address address)

@@ -7,7 +7,8 @@ Which slots exist, and who has them: groups.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -18,9 +19,11 @@ from waymesh_router.core.model import Address, Queued, RouterLink, Target
 from waymesh_router.core.settlement.outcomes import RELEASED
 
 if cython.compiled:
+    from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_amqp.wire import Octets, to_bytes
     from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
 else:
+    from waymesh_amqp.transfer import whole_transfer
     from waymesh_amqp.wire import Octets, to_bytes
     from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
@@ -57,6 +60,12 @@ def read_slot(sections: Sections, transfer: IncomingTransfer) -> cython.int:
         return 0
     slot: cython.int = slot_of(to_bytes(b, at, at + size))
     return slot
+
+
+def slot_in(sections: Sections, message: bytes) -> cython.int:
+    """The slot of a complete message; 0 without a group-id."""
+    transfer: IncomingTransfer = whole_transfer(message, False)
+    return read_slot(sections, transfer) if sections.scan(transfer) else 0
 
 
 def forward_grouped(
@@ -179,6 +188,25 @@ def send_grouped(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None
         pending.sender.send(q, link, None)
     else:
         pending.streams.wait_for(q, link)
+
+
+def release_waiting(pending: PendingDeliveries, address: Address, lk: RouterLink) -> None:
+    """Return the unsettled deliveries of groups that arrived on a link and wait for their consumers."""
+    q: Queued
+    back: list[Any] = []
+    for out in list(address.groups.held):
+        stay: deque[Any] = deque()
+        for branch in out.queue or ():
+            q = branch.queued
+            if q.alone and q.slot and q.link is lk and q.delivery is not None:
+                q.alone = False
+                q.branches = None
+                back.append(q)
+            else:
+                stay.append(branch)
+        out.queue = stay if stay else None
+    for e in back:
+        pending.give_back(e, RELEASED)
 
 
 def place_waiting(pending: PendingDeliveries, address: Address) -> None:

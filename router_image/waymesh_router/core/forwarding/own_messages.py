@@ -20,6 +20,7 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outcomes import ACCEPTED_CODE
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
+    from cython.cimports.waymesh_router.core.forwarding.grouped import slot_in
     from cython.cimports.waymesh_router.core.forwarding.multicast import elsewhere
     from cython.cimports.waymesh_router.core.link_kinds import (
         CONTROL,
@@ -32,6 +33,7 @@ if cython.compiled:
 else:
     from waymesh_amqp.outcomes import ACCEPTED_CODE
     from waymesh_amqp.transfer import whole_transfer
+    from waymesh_router.core.forwarding.grouped import slot_in
     from waymesh_router.core.forwarding.multicast import elsewhere
     from waymesh_router.core.link_kinds import CONTROL, DEFAULT_PRIORITY, ENDPOINT, MULTICAST, WRITE_MANAGEMENT
     from waymesh_router.core.settlement.outcomes import outcome_code
@@ -146,6 +148,8 @@ class OwnMessages:
         c.data = message
         c.size = len(message)
         c.priority = choice.priority = address.priority if address.priority >= 0 else DEFAULT_PRIORITY
+        if address.groups is not None and address.exclusive is None:
+            c.slot = slot_in(self.sender.sections, message)
         if address.treatment <= MULTICAST:
             outs = choice.all_links(address, annotations, lk.connection if annotations.trace else None)
             if c.barring() is not None:

@@ -21,6 +21,7 @@ from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding import exclusive
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
+from waymesh_router.core.forwarding.grouped import release_waiting
 from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
 from waymesh_router.core.memory_levels import FULL, NORMAL
@@ -201,6 +202,8 @@ class EndpointLinks:
     def hand_back(self, lk: RouterLink) -> None:
         """Release the unsettled deliveries that arrived on a link and wait for a consumer."""
         self._pending.release_from(lk)
+        if lk.address is not None and lk.address.groups is not None:
+            release_waiting(self._pending, lk.address, lk)
 
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Remove a link from its address."""
