@@ -107,6 +107,20 @@ def test_what_waits_goes_to_the_next_consumer_in_order(hub: Hub) -> None:
     assert got(peers["b"]) == ["a:3", "b:4"]
 
 
+def test_what_was_aborted_while_it_waited_does_not_go_to_the_next_consumer(hub: Hub) -> None:
+    peers = two_consumers(hub, credit=1)
+    client, other = Client(hub), Client(hub)
+    other.send("a")
+    feed(client.peer, frames.transfer(0, message("a", 0)[:-1], more=True))
+    other.send("a")
+    feed(client.peer, frames.transfer(None, b"", aborted=True))
+    feed(peers["b"], frames.credit(10, delivery_count=1))
+    peers["a"].kill()
+    assert got(peers["b"]) == ["a:0", "a:1"]
+    other.send("b")
+    assert got(peers["b"]) == ["b:2"]
+
+
 def test_a_new_consumer_takes_no_group(hub: Hub) -> None:
     peers = two_consumers(hub)
     third = local(hub, 100)

@@ -198,7 +198,7 @@ def release_waiting(pending: PendingDeliveries, address: Address, lk: RouterLink
         stay: deque[Any] = deque()
         for branch in out.queue or ():
             q = branch.queued
-            if q.alone and q.slot and q.link is lk and q.delivery is not None:
+            if q.alone and q.slot and q.unstarted and q.link is lk and q.delivery is not None:
                 q.alone = False
                 q.branches = None
                 back.append(q)

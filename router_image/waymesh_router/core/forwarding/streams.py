@@ -89,13 +89,14 @@ class Streams:
         return self.take_back(link, None, 0)
 
     def take_back(self, link: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> list[Any]:
-        """Remove deliveries that wait for a link alone: all, or those of a connection, see `Queued.came_from`."""
+        """Remove deliveries that wait for a link alone: all, or those of a connection, see `Queued.came_from`. Aborted
+        ones stay, see `Multicast.trim`."""
         q: Queued
         back: list[Any] = []
         stay: deque[Any] = deque()
         for branch in link.queue or ():
             q = branch.queued
-            if q.alone and (until == 0 or q.came_from(connection, until)):
+            if q.alone and q.unstarted and (until == 0 or q.came_from(connection, until)):
                 q.alone = False
                 q.branches = None
                 q.to_routers = 0
