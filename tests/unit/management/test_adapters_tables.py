@@ -261,6 +261,7 @@ def test_addresses(router: StubRouter, manager: Manager) -> None:
         "transitOutstanding": [5, 2],
         "trackedDeliveries": 7,
         "priority": -1,
+        "groupSlots": None,
     }
     expected = {"distribution": "closest", "inProcess": 1, "transitOutstanding": None, "trackedDeliveries": 0}
     assert second.items() >= expected.items()
