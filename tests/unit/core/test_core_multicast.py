@@ -12,6 +12,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
 from waymesh_router.core.forwarding.multicast import MANY_GONE
+from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
 
 @pytest.fixture
@@ -210,3 +211,36 @@ def test_a_lost_consumer_for_which_aborted_deliveries_waited(hub: Hub, lost: str
         slow.send(frames.detach())
     assert states(whole) == [RELEASED]
     assert (core_of(hub).forwarder.multicast.gone, core_of(hub).budget.kept) == ({}, 0)
+
+
+@pytest.mark.parametrize("ready", [0, 1])
+def test_each_copy_that_is_dropped_counts(hub: Hub, ready: int) -> None:
+    """Also if all consumers are too slow, so that the message is dropped as a whole."""
+    sender = producer(hub)
+    for _ in range(3):
+        consumer(hub, 0)
+    if ready:
+        fast = hub.peer().open().begin(incoming_window=2000)
+        fast.send(frames.attach_receiver(), frames.credit(2000, incoming_window=2000))
+    core = core_of(hub)
+    limit = PRESETTLED_WAITING * core.addresses["M0q"].producers[0].capacity
+    for number in range(limit + 10):
+        sender.send(frames.transfer(number, settled=True))
+    links = [core.addresses["M0q"].consumers[place] for place in range(3)]
+    assert [(link.undelivered(), link.dropped_presettled) for link in links] == [(limit, 10)] * 3
+    assert core.counters.dropped_presettled == 30
+    assert core.addresses["M0q"].producers[0].dropped_presettled == (0 if ready else 10)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("lost", ["link", "connection"])
+def test_pre_settled_copies_for_a_consumer_that_goes_are_counted(hub: Hub, lost: str, settled: bool) -> None:
+    late, sender = consumer(hub, 0), producer(hub)
+    consumer(hub, 0)
+    (link, _) = core_of(hub).addresses["M0q"].consumers
+    sender.send(*[frames.transfer(number, settled=settled) for number in range(3)])
+    if lost == "link":
+        late.send(frames.detach())
+    else:
+        late.kill()
+    assert link.dropped_presettled == core_of(hub).counters.dropped_presettled == (3 if settled else 0)

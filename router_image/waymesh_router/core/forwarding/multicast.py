@@ -107,7 +107,8 @@ class Multicast:
     def with_room(self, outs: list[Any], lk: RouterLink) -> list[Any]:
         """The links without those of consumers that are too slow: a pre-settled delivery is dropped for these.
 
-        If all are too slow, it is dropped as a whole, and counted at the link of its sender.
+        Each copy that is dropped counts. If all are too slow, the message also counts at the link of its sender, and as
+        one of these copies for the router: see `Settlement.refuse`.
         """
         out: RouterLink
         room: list[Any] = []
@@ -118,11 +119,10 @@ class Multicast:
                 slow.append(out)
             else:
                 room.append(out)
-        if room:
-            for e in slow:
-                out = e
-                out.dropped_presettled += 1
-                self.settlement.counters.dropped_presettled += 1
+        for e in slow:
+            out = e
+            out.dropped_presettled += 1
+        self.settlement.counters.dropped_presettled += len(slow) if room else len(slow) - 1
         return room
 
     def without_queues(self, outs: list[Any]) -> list[Any]:
@@ -196,6 +196,7 @@ class Multicast:
         elif out.queue is None and out.ready():
             self.sender.send(q, out, branch)
         elif out.over:  # since `branch_out`
+            self.count_dropped(out, q)
             self.drop_branch(out, branch, RELEASED)
         else:
             if out.queue is None:
@@ -288,6 +289,7 @@ class Multicast:
         branch: Branch = out.queue[0]  # type: ignore[index]  # the caller has checked
         self.leave_queue(out)
         if branch.queued.unstarted:
+            self.count_dropped(out, branch.queued)
             self.drop_branch(out, branch, RELEASED)
 
     def leave_queue(self, out: RouterLink) -> None:

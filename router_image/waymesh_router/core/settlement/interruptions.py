@@ -391,6 +391,7 @@ def drop_found(
         elif isinstance(e, Branch):
             branch = e
             if branch.queued.unstarted:
+                parts.multicast.count_dropped(branch.out, branch.queued)
                 parts.multicast.drop_branch(branch.out, branch, RELEASED)
         elif e is not None:
             q = e
