@@ -155,6 +155,8 @@ cdef class Address:
     cdef public list consumers
     cdef public list producers
     cdef public dict tracked
+    cdef public long long asking
+    cdef public long long preferred
     cdef public bint prioritized
     cdef public bint ranked
     cdef public object exclusive

@@ -227,6 +227,7 @@ class Address:
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.producers: list[RouterLink] = []  # local incoming links
         self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
+        self.asking = self.preferred = 0  # consumers that ask to be exclusive; those that have a priority
         self.prioritized = False  # a consumer has a priority other than 0, here or at another router that tells it
         self.ranked = False  # another router tells the priorities of its consumers, see `Target.ranks`
         self.exclusive: Any = None  # an Exclusive if the first consumer in the mesh gets all deliveries
@@ -368,10 +369,7 @@ def make_queued(link: RouterLink | None, annotations: Annotations | None) -> Que
         q.annotations = annotations  # type: ignore[assignment]  # as in `Queued`
         q.settled = True
         q.priority = DEFAULT_PRIORITY
-        q.state = b""
-        q.rest = b""
-        q.tag = b""
-        q.data = b""
+        q.state = q.rest = q.tag = q.data = b""
         q.complete = True
         return q
     return Queued(link, annotations)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from tests.kit.demand import KEY, Told, got, later, record, remote, send, turn
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Detach
 from waymesh_amqp.types import Symbol
-from waymesh_router.core.forwarding.exclusive import ASKS, FIRST, FOLLOWS, LAST, Exclusive
+from waymesh_router.core.forwarding.exclusive import ASKS, FIRST, FOLLOWS, LAST, Exclusive, update
+from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, MULTICAST
 
 
@@ -158,14 +161,68 @@ def test_a_configured_address_is_exclusive_until_the_entity_is_deleted(hub: Hub)
 
 
 def test_numbers_of_consumers() -> None:
-    own = Exclusive("A")
-    one, two = (type("Link", (), {"exclusive": flag, "unsettled": 3, "credit": 4})() for flag in (True, False))
+    consumers: list[Any] = []
+    own = Exclusive("A", consumers)
+    one, two = (type("Link", (), {"unsettled": 3, "credit": 4})() for _ in range(2))
     assert (own.first(), own.number(), own.room()) == (None, LAST, {})
-    for out in (one, two, one):
+    for out in (one, two):
+        consumers.append(out)
         own.join(out)
-    assert (own.number(), own.highest, own.asking, own.room()) == (2, 3, 1, {-2: 7})
+    own.join(one)
+    assert (own.number(), own.highest, own.room()) == (2, 3, {-2: 7})
+    consumers.remove(one)
     own.leave(one)
     own.leave(one)
-    assert (own.first(), own.number(), own.asking) == (two, 3, 0)
+    assert (own.first(), own.number()) == (two, 3)
     assert own.is_news()
     assert not own.is_news()
+
+
+class Counted(list[Any]):
+    """A list that counts what is taken from it one by one."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for one in list.__iter__(self):
+            self.taken += 1
+            yield one
+
+
+def test_a_client_that_comes_and_goes_does_not_have_all_consumers_numbered() -> None:
+    """It asks for exclusiveness by its link, at an address with 20,000 other consumers."""
+    consumers = Counted(type("Link", (), {"unsettled": 0, "credit": 1})() for _ in range(20_000))
+    address: Any = SimpleNamespace(
+        key="M0q", treatment=BALANCED, config=None, targets={}, asking=0, preferred=0, consumers=consumers,
+        exclusive=None,
+    )
+    eager = type("Link", (), {"unsettled": 0, "credit": 1})()
+    for _ in range(3):
+        consumers.append(eager)
+        address.asking = 1
+        assert update(address, "A")
+        own = address.exclusive
+        assert own.first() is consumers[0]
+        assert own.agree(address)
+        assert (own.number(), own.room()) == (FIRST, {-FIRST: 1})
+        del consumers[-1]
+        own.leave(eager)
+        address.asking = 0
+        assert update(address, "A")
+        assert not has_priorities(address)
+    assert consumers.taken == 0
+
+
+def test_consumers_that_were_there_before_come_first_in_their_order() -> None:
+    links = [type("Link", (), {"unsettled": 0, "credit": 1})() for _ in range(4)]
+    consumers: list[Any] = links[:2]
+    own = Exclusive("A", consumers, 7)
+    assert (own.first(), own.number(), own.highest) == (links[0], 8, 8)
+    for late in links[2:]:
+        consumers.append(late)
+        own.join(late)
+    order = []
+    while consumers:
+        order.append(own.number())
+        own.leave(consumers.pop(0))
+    assert order == [8, 8, 9, 10]

@@ -107,7 +107,7 @@ def test_it_is_told_again_when_there_is_less_or_much_more(before: Room | None, n
     ],
 )
 def test_priorities_are_here_or_elsewhere(local: list[int], remote: list[Any], found: bool) -> None:
-    consumers = [SimpleNamespace(consumer_priority=priority) for priority in local]
     targets = {str(number): SimpleNamespace(ranks=ranks, exclusive=0) for number, ranks in enumerate(remote)}
-    address: Any = SimpleNamespace(consumers=consumers, targets=targets, exclusive=None)
+    preferred = sum(priority != 0 for priority in local)
+    address: Any = SimpleNamespace(preferred=preferred, targets=targets, exclusive=None)
     assert has_priorities(address) is found

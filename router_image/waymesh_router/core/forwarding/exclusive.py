@@ -5,11 +5,13 @@ number that it knows. The leader is the router whose first consumer has the lowe
 the lower id. It then counts as FIRST until this consumer has left, so that nobody comes before it: only after a
 partition are there two, of which the lower id remains. The numbers are told as priorities are (ranks.py), the lowest
 number being the highest priority. Source: protocol/demand.md "Exclusive consumers".
+
+Consumers that attached before the address became exclusive have the same number: there may be thousands, and a client
+could have them numbered again and again. At one router their order is that of `Address.consumers`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -32,44 +34,45 @@ KINDS = "M0"
 class Exclusive:
     """The consumers of an address at this router, in the order in which they attached.
 
-    `highest`: number given to any consumer of the address, as far as known. `asking`: number of local ones that ask for
-    it. `leads`: the first one gets all deliveries of the mesh. `led`: it did so before, and does not any more.
+    `highest`: number given to any consumer of the address, as far as known; at first that of those in `consumers`.
+    `numbers`: of those that attached later. `leads`: the first one gets all deliveries of the mesh. `led`: it did so
+    before, and does not any more.
     """
 
-    __slots__ = ("_told", "asking", "highest", "leads", "led", "numbers", "own_id")
+    __slots__ = ("_leader", "_told", "consumers", "highest", "leads", "led", "numbers", "own_id", "usual")
 
-    def __init__(self, own_id: str) -> None:
+    def __init__(self, own_id: str, consumers: list[RouterLink], highest: int = FIRST) -> None:
         self.own_id = own_id
-        self.numbers: OrderedDict[RouterLink, int] = OrderedDict()
-        self.highest = FIRST
-        self.asking = 0
+        self.consumers = consumers
+        self.numbers: dict[RouterLink, int] = {}
+        self.usual = min(highest + 1, LAST - 1)
+        self.highest = self.usual if consumers else highest
         self.leads = self.led = False
+        self._leader: RouterLink | None = None
         self._told = LAST
 
     def join(self, out: RouterLink) -> None:
-        """A consumer has attached."""
+        """A consumer has attached, which is the last one of `consumers`."""
         if out not in self.numbers:
             self.highest = min(self.highest + 1, LAST - 1)
             self.numbers[out] = self.highest
-            self.asking += out.exclusive
 
     def leave(self, out: RouterLink) -> None:
-        """A consumer has left."""
-        if out is self.first():
+        """A consumer has left `consumers`."""
+        if out is self._leader:
             self._lead(False)
-        if self.numbers.pop(out, None) is not None:
-            self.asking -= out.exclusive
+        self.numbers.pop(out, None)
 
     def first(self) -> RouterLink | None:
         """The local consumer that attached first."""
-        return next(iter(self.numbers), None)
+        return self.consumers[0] if self.consumers else None
 
     def number(self) -> int:
         """The number of the first local consumer; LAST: there is none."""
         first = self.first()
         if first is None:
             return LAST
-        return FIRST if self.leads else self.numbers[first]
+        return FIRST if self.leads else self.numbers.get(first, self.usual)
 
     def room(self) -> dict[int, int]:
         """What the first local consumer has and can take, as a rank."""
@@ -90,7 +93,7 @@ class Exclusive:
         """Whether a delivery that another router has sent here as to the leader is for the local consumer: perhaps that
         router knows it earlier. Not if the consumer that led has just left: the next one here may not be the next in
         order."""
-        return bool(self.numbers) and not self.led
+        return bool(self.consumers) and not self.led
 
     def is_news(self) -> bool:
         """Whether the number of the first local consumer has changed since the last call."""
@@ -101,13 +104,14 @@ class Exclusive:
     def _lead(self, leads: bool) -> None:
         if leads != self.leads:
             self.leads, self.led = leads, not leads
+        self._leader = self.first() if leads else None
 
 
 def leader(address: Address) -> Target | None:
     """The other router whose consumer gets the deliveries; None: a local consumer gets them, or nobody."""
     own: Exclusive = address.exclusive
     best: Target | None = None
-    least = (own.number(), own.own_id) if own.numbers else (LAST + 1, "")
+    least = (own.number(), own.own_id) if own.consumers else (LAST + 1, "")
     for target in address.targets.values():
         place = (-target.ranks[0][0] if target.exclusive and target.ranks else LAST, target.node.id)
         if place < least and (target.link is not None or target.neighbour() is not None):
@@ -123,10 +127,7 @@ def update(address: Address, own_id: str, highest: int = FIRST) -> bool:
         return False
     address.exclusive = None
     if wanted:
-        address.exclusive = own = Exclusive(own_id)
-        own.highest = highest
-        for out in address.consumers:
-            own.join(out)
+        address.exclusive = Exclusive(own_id, address.consumers, highest)
     return True
 
 
@@ -138,10 +139,7 @@ def is_possible(address: Address) -> bool:
 
 def asks(address: Address) -> bool:
     """Whether it is configured here, or a local consumer asks for it."""
-    if is_configured(address):
-        return True
-    own: Exclusive | None = address.exclusive
-    return any(out.exclusive for out in address.consumers) if own is None else own.asking > 0
+    return is_configured(address) or address.asking > 0
 
 
 def is_configured(address: Address) -> bool:

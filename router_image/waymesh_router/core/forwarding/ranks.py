@@ -86,7 +86,7 @@ def has_priorities(address: Address) -> bool:
         return True
     if any(tells_priorities(target) for target in address.targets.values()):
         return True
-    return any(out.consumer_priority for out in address.consumers)
+    return address.preferred > 0
 
 
 def tells_priorities(target: Target) -> bool:

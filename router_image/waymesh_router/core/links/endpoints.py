@@ -82,6 +82,8 @@ class EndpointLinks:
             raise Refusal(PRECONDITION_FAILED, attaching.NOT_EXCLUSIVE)
         lk.address = address
         address.consumers.append(lk)
+        address.asking += lk.exclusive
+        address.preferred += lk.consumer_priority != 0
         lk.accept(attach, tenants.as_written(conn.tenant, attaching.applied(source)), attach.target)
         self.consumer_joined(address)
 
@@ -154,9 +156,9 @@ class EndpointLinks:
 
     def _joins_order(self, address: Address, lk: RouterLink) -> None:
         """A consumer joins the others of an address one of which gets all deliveries."""
-        exclusive.update(address, self._context.router_id)
-        if address.exclusive is not None:
+        if not exclusive.update(address, self._context.router_id) and address.exclusive is not None:
             address.exclusive.join(lk)
+        if address.exclusive is not None:
             address.prioritized = True
 
     def producer_joined(self, lk: RouterLink, address: Address) -> None:
@@ -212,6 +214,8 @@ class EndpointLinks:
                 if not address.producers and address.key.startswith(MOBILE):
                     self._context.control_plane.producer_removed(address)
         elif self._addresses.take_out(address.consumers, lk):
+            address.asking -= lk.exclusive
+            address.preferred -= lk.consumer_priority != 0
             if address.groups is not None:
                 address.groups.leave(address, lk)
                 self._addresses.on_groups(address)
