@@ -27,6 +27,7 @@ cdef class Link:
     cdef public bint drain
     cdef public bint accepting
     cdef public long long capacity
+    cdef public long long held_back
     cdef public long long taken_back
     cdef public long long excess
     cdef public long long outstanding
@@ -65,7 +66,7 @@ cdef class Link:
     cpdef withdraw(self)
     cpdef int return_credit(self) except -1
     cdef use_up(self, long long number)
-    cdef set_credit(self, long long credit)
+    cpdef set_credit(self, long long credit)
     cpdef flow_soon(self)
     cpdef pause(self)
     cpdef resume(self)

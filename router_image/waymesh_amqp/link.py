@@ -76,6 +76,7 @@ class Link:
         # incoming links
         self.accepting = False  # credit is replenished
         self.capacity = 0
+        self.held_back = 0  # part of the capacity that is not issued now
         self.taken_back = 0  # on a routed link: credit that was issued and then lowered, which the sender may still use
         self.excess = 0  # deliveries beyond the credit (`credit` is negative then); at most `capacity`
         self.outstanding = 0  # deliveries whose credit was not returned yet
@@ -207,7 +208,7 @@ class Link:
     def grant(self) -> None:
         """Issue credit up to the link's capacity, and replenish it after each delivery from now on."""
         self.accepting = True
-        want: cython.longlong = self.capacity - self.outstanding - self.credit
+        want: cython.longlong = self.capacity - self.held_back - self.outstanding - self.credit
         if want > 0 or self.drain:
             self.drain = False
             self.replenish = want if want > 0 else 0
@@ -226,7 +227,7 @@ class Link:
         self.outstanding -= 1
         if self.accepting:
             self.replenish += 1
-            if self.replenish * 4 >= self.capacity and not self.flow_due:
+            if (self.replenish * 4 >= self.capacity or self.held_back) and not self.flow_due:
                 self.flow_soon()
 
     def use_up(self, number: cython.longlong) -> None:

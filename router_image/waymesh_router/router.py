@@ -191,6 +191,7 @@ class Router:
             "link routes": lambda _: self.core.routed_attaches.tick(), "session windows": self.core.opened_windows.tick,
             "clock": lambda now: self.core.context.follow_clock(self.host.tokens.now() - now),
             "windows": self.core.demand.tick, "edge routers": self.core.edges.tick, "telemetry": self._telemetry.tick,
+            "credit of containers": self.core.pacing.tick,
             "streams": self.core.credit.tick_streams, "relays": lambda _: self.core.relays.tick(),
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 

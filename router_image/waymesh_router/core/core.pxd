@@ -26,6 +26,7 @@ cdef class Core(Handler):
     cdef readonly object opened_windows
     cdef readonly DeliverySampling sampling
     cdef readonly object spread
+    cdef readonly object pacing
     cdef readonly Settlement settlement
     cdef readonly RoutedLinks routed_links
     cdef readonly CreditEvents credit

@@ -34,6 +34,7 @@ from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.opened_windows import OpenedWindows
 from waymesh_router.core.forwarding.own_messages import OwnMessages
+from waymesh_router.core.forwarding.pacing import Pacing
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.sections import Sections
 from waymesh_router.core.forwarding.sending import QueuedSender
@@ -96,7 +97,8 @@ class Core(Handler):
         multicast = Multicast(choice, sender, self.settlement, self.streams, portions)
         pending = PendingDeliveries(self.context.stamp, choice, sender, self.settlement, self.streams)
         self.routed_links = RoutedLinks(self.settlement, self.budget)
-        self.credit = CreditEvents(self.routed_links, multicast, pending, Gathering(pending, portions), portions)
+        gathering, self.pacing = Gathering(pending, portions), Pacing(self.spread)
+        self.credit = CreditEvents(self.routed_links, multicast, pending, gathering, portions, self.pacing)
         self.interruptions = Interruptions(self.credit, self.settlement, self.budget, self.context)
         # addresses, links, containers
         self.address_table = AddressTable(self.context, pending)
@@ -106,7 +108,7 @@ class Core(Handler):
         self.mesh_links = MeshLinks(self.context, self.link_registry)
         self.containers = Containers(HeldAttaches(self.refuse_unanswered))
         self.autolinks = AutoLinks(
-            self.context, self.address_table, self.containers, self.link_registry, self.endpoint_links
+            self.context, self.address_table, self.containers, self.link_registry, self.endpoint_links, self.pacing
         )
         self.linkroutes = LinkRoutes(self.context, self.address_table, self.containers)
         self.routed_attaches = RoutedAttaches(

@@ -12,6 +12,7 @@ from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.link cimport Link
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
+from waymesh_router.core.forwarding.pace cimport Pace
 from waymesh_router.core.forwarding.speed cimport Speed
 from waymesh_router.core.forwarding.window cimport Window
 
@@ -106,6 +107,8 @@ cdef class RouterLink(Link):
     cdef public bint exclusive
     cdef public Speed speed
     cdef public Window window
+    cdef public Pace pace
+    cdef public long long waiting
     cdef public long long unsettled
     cdef public long long presettled
     cdef public long long dropped_presettled
@@ -171,6 +174,7 @@ cdef class Address:
     cdef public bint watched
     cdef public double held_since
     cdef public bint hungry
+    cdef public bint paced
     cdef public PendingQueue pending
     cdef public Address fallback
     cdef public Address primary

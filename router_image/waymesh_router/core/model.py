@@ -118,9 +118,8 @@ class RouterLink(Link):
         self.spaced: tuple[Annotations, bytes, Annotations] | None = None  # see MessageAddress.annotations_in_space
         self.strip = True  # remove router annotations, in the direction of the link
         self.annotations: Annotations | None = None  # incoming: for messages without annotations
-        self.seen_section = b""
+        self.seen_section = self.seen_to = b""
         self.seen_annotations: Annotations | None = None
-        self.seen_to = b""
         self.seen_address: Address | None = None
         self.head: bytearray | None = None  # incomplete sections of the message that arrives
         self.head_due = 0
@@ -150,6 +149,8 @@ class RouterLink(Link):
         self.exclusive = False  # of a client's receiver: it asks that one consumer of the address gets all
         self.speed: Any = None  # outgoing: a Speed, see Spread; None: not measured
         self.window: Any = None  # of an edge router: a Window
+        self.pace: Any = None  # incoming, of a container: a Pace, see Pacing; None: all credit at once
+        self.waiting = 0  # incoming: its unsettled deliveries in queues of addresses
         self.unsettled = self.presettled = self.dropped_presettled = 0
         self.accepted = self.rejected = self.released = self.modified = 0
         self.zero_credit_since = 0.0
@@ -241,6 +242,7 @@ class Address:
         self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
         self.held_since = 0.0
+        self.paced = False  # a link has a Pace to it
         self.hungry = False  # deliveries wait for its consumers somewhere in the mesh, see Demand
         self.pending: PendingQueue | None = None
         self.fallback: Address | None = None  # for messages without a reachable consumer

@@ -273,10 +273,11 @@ def test_a_quiescing_autolink_hands_back_what_no_consumer_has_taken() -> None:
     assert not broker.states
     set_quiescing(router, True)
     network.run(0.1)
-    assert broker.states == [RELEASED] * 2
+    assert broker.states == [RELEASED]
+    assert len(broker.queues["queue.first"]) == 1, "the router takes one more than its consumer is ready for"
     client.settle(receiver.got[0])
     network.until(lambda: not rows(router), 2.0)
-    assert broker.states == [RELEASED] * 2 + [ACCEPTED]
+    assert broker.states == [RELEASED, ACCEPTED]
 
 
 def one_delivery_at_the_broker() -> tuple[Network, SimRouter, Broker, PartyLink]:

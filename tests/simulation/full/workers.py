@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.full.clients import ENCODED, Client, Crowd, Receiver, ReceiverPlan, Sender, SenderPlan
@@ -70,7 +71,8 @@ class Worker(Receiver):
 
 class Shop:
     """Routers with workers of one address. `cables`: pairs of names with the latency. `without_demand`: names of
-    routers that do not know demand. `edges`: names of edge routers with that of their interior router."""
+    routers that do not know demand. `edges`: names of edge routers with that of their interior router. `prepare` is
+    called before the routers start."""
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class Shop:
         extra: str = "",
         without_demand: str = "",
         edges: dict[str, str] | None = None,
+        prepare: Callable[[Network], object] = lambda _: None,
     ) -> None:
         self.network = Network()
         self.network.chunked = 0.0
@@ -88,6 +91,7 @@ class Shop:
             self.network.cable(one, other, latency)
         for name, interior in (edges or {}).items():
             self.network.edge(name, [interior]).extra = extra
+        prepare(self.network)
         self.network.start()
         for name in without_demand:
             self.network.routers[name].router.mesh.engine.demand.known = False

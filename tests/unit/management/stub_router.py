@@ -69,7 +69,7 @@ class StubCore:
         self.denied: dict[str, int] = {}
         unused: Any = None
         containers = Containers(HeldAttaches(unused))
-        self.autolinks = AutoLinks(unused, unused, containers, unused, unused)
+        self.autolinks = AutoLinks(unused, unused, containers, unused, unused, unused)
         self.linkroutes = LinkRoutes(unused, unused, containers)
         for number, name in enumerate(COUNTERS, start=1):
             setattr(self.counters, name, number)

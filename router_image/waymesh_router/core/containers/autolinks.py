@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
     from waymesh_router.core.core_context import CoreContext
+    from waymesh_router.core.forwarding.pacing import Pacing
     from waymesh_router.core.links.endpoints import EndpointLinks
     from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import RouterConnection, RouterLink
@@ -47,12 +48,14 @@ class AutoLinks:
         containers: Containers,
         links: LinkRegistry,
         endpoints: EndpointLinks,
+        pacing: Pacing,
     ) -> None:
         self._context = context
         self._addresses = addresses
         self._containers = containers
         self._links = links
         self._endpoints = endpoints
+        self._pacing = pacing
         self._all: dict[str, AutoLink] = {}
         self._by_place: dict[Place, dict[str, AutoLink]] = {}
         self._by_link: dict[int, AutoLinkEnd] = {}
@@ -234,6 +237,8 @@ class AutoLinks:
             link.strip = conn.strip_in
             link.capacity = conn.link_capacity
             link.annotations = local_annotations(self._context.stamp, auto.address, str(auto.phase))
+            if link.pace is None:
+                self._pacing.begin(link, link.snd_settle_mode)
             self._endpoints.producer_joined(link, address)
         else:
             address.consumers.append(link)
@@ -242,6 +247,8 @@ class AutoLinks:
 
     def lost(self, link: RouterLink, error: ErrorInfo | None) -> None:
         """A link of an autolink is lost."""
+        if link.pace is not None:
+            self._pacing.end(link)
         end = self._by_link.pop(link.id, None)
         if end is None:
             return

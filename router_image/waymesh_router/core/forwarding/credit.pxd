@@ -4,6 +4,7 @@ from waymesh_amqp.session cimport Session
 from waymesh_router.core.forwarding.expiry cimport Expiry
 from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.multicast cimport Multicast
+from waymesh_router.core.forwarding.pacing cimport Pacing
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.forwarding.spread cimport Spread
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
@@ -16,6 +17,7 @@ cdef class CreditEvents:
     cdef readonly Multicast multicast
     cdef readonly PendingDeliveries pending
     cdef readonly Gathering gathering
+    cdef readonly Pacing pacing
     cpdef on_credit(self, RouterLink out)
     cpdef send_freed(self)
     cdef bint goes_on(self, RouterLink out) except -1

@@ -9,6 +9,7 @@ import cython
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.pacing import Pacing
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.spread import Spread
 from waymesh_router.core.forwarding.writable_links import WritableLinks
@@ -40,12 +41,14 @@ class CreditEvents:
         pending: PendingDeliveries,
         gathering: Gathering,
         portions: Portions,
+        pacing: Pacing,
     ) -> None:
         self.writable = WritableLinks(portions, self.tell_some)
         self.routed = routed
         self.multicast = multicast
         self.pending = pending
         self.gathering = gathering
+        self.pacing = pacing
 
     def on_credit(self, out: RouterLink) -> None:
         """An outgoing link may have become ready."""
@@ -63,8 +66,11 @@ class CreditEvents:
                     self.pending.drain_groups(address, False)
                     if address.pending is not None:
                         self.pending.await_credit(address)
-        elif out.address is not None and out.address.pending is not None:
-            self.pending.drain_to(out.address, out)
+        elif out.address is not None:
+            if out.address.pending is not None:
+                self.pending.drain_to(out.address, out)
+            elif out.address.paced:
+                self.pacing.room_grew(out.address)
         if out.drain and not self.goes_on(out):
             out.finish_drain()
 
@@ -76,16 +82,16 @@ class CreditEvents:
         return out in expiry.links
 
     def send_freed(self) -> None:
-        """Windows have room again: send what waits for them."""
+        """Windows have room again: send what waits for them. Then containers get credit for what has left."""
         spread: Spread = self.pending.settlement.spread
         freed = spread.freed
-        if not freed:
-            return
-        spread.freed = {}
-        for address in freed:
-            self.pending.drain_groups(address, False)
-            if address.pending is not None:
-                self.pending.await_credit(address)
+        if freed:
+            spread.freed = {}
+            for address in freed:
+                self.pending.drain_groups(address, False)
+                if address.pending is not None:
+                    self.pending.await_credit(address)
+        self.pacing.run()
 
     def end_expired(self) -> cython.bint:
         """Go on where the last turn of the event loop had ended or sent as many waiting deliveries as it could. Returns

@@ -301,9 +301,12 @@ class PendingDeliveries:
 
     def release_all(self, address: Address) -> None:
         """No consumer is left: return all queued deliveries."""
-        pending = address.pending
+        pending: PendingQueue | None = address.pending
         address.pending = None
-        for q in pending or ():
+        q: Queued
+        for e in pending or ():
+            q = e
+            pending.count_kind(q, -1)  # type: ignore[union-attr]
             self.give_back(q, RELEASED)
 
     def release_some(self, address: Address, count: cython.int) -> None:

@@ -325,6 +325,10 @@ class PendingQueue:
             self.settled += change
         elif q.annotations.trace:
             self.passing += change
+        elif q.link is not None:
+            q.link.waiting += change
+            if q.link.pace is not None:
+                q.link.pace.touch(q.link)
 
 
 def _arrival(q: Queued) -> int:

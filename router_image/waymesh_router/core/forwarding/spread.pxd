@@ -28,6 +28,7 @@ cdef class Spread:
     cdef look(self, Address address, double now)
 
 cpdef bint is_spread(Address address) except -1
+cdef bint is_told(Address address) except -1
 cpdef bint is_spread_here(Address address) except -1
 cdef bint spread_over_several(Address address, Connection barred) except -1
 cdef bint has_announced_window(Target target, Annotations annotations, bint settled) except -1

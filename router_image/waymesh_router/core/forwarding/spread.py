@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from waymesh_router.core.portions import Portions
 
 FIRST = cython.declare(cython.double, 4.0)
-"""The window of another router, or of an edge router, before anything is known."""
+"""The window of another router, or of an edge router, before anything is known; 1 for one that will tell it, at an
+address with autolinks from a broker: so it takes less out of the queue (pacing.py)."""
 FIRST_HERE = cython.declare(cython.double, 10.0)
 """The same for a local consumer: most of those that settle in batches need no more."""
 BRIEF_S = cython.declare(cython.double, 0.001)
@@ -68,7 +69,7 @@ class Spread:
     def measure_target(self, target: Target) -> None:
         """Measure another router from now on."""
         target.speed = Speed()
-        target.window = Window(FIRST)
+        target.window = Window(1.0 if target.address.paced and is_told(target.address) else FIRST)
 
     def sent_to_link(self, d: Delivery, out: RouterLink) -> None:
         """A delivery was sent to a consumer that is measured."""
@@ -195,7 +196,21 @@ def is_spread(address: Address) -> cython.bint:
     """Whether unsettled deliveries are spread over several consumers or routers by what they settle, or wait for those
     of the highest priority in the mesh."""
     several: cython.bint = len(address.consumers) + len(address.targets) > 1
+    if address.paced and not several:
+        several = is_told(address)
     return several and address.treatment == BALANCED and (address.ranked or not address.prioritized)
+
+
+def is_told(address: Address) -> cython.bint:
+    """Whether another router tells what its consumers can take: of those behind a queue, none does."""
+    target: Target
+    if not address.key.startswith("M0"):
+        return False
+    for t in address.targets.values():
+        target = t
+        if target.node.demand:
+            return True
+    return False
 
 
 def is_spread_here(address: Address) -> cython.bint:

@@ -60,6 +60,9 @@ class Settlement:
         if not out.session.unsettled_out.put(d):
             raise KeyError(oid)  # this router assigns the ids, so they are unique
         out.unsettled += 1
+        lk: RouterLink | None = d.link
+        if lk is not None and lk.pace is not None:
+            lk.pace.sent(lk)
         if target is not None:
             d.target = target
             target.outstanding += 1
@@ -74,6 +77,9 @@ class Settlement:
             lk.accepted += 1
             self.counters.accepted += 1
             lk.session.settle(lk.transfer_id, ACCEPTED)
+            if lk.pace is not None:
+                lk.pace.accepted()
+                lk.pace.touch(lk)
         lk.return_credit()
 
     def refuse(self, lk: RouterLink, more: cython.bint, state: bytes) -> None:
@@ -145,6 +151,8 @@ class Settlement:
             self.counters.count_outcome(lk, code)
             if d.sample is not None:
                 self.sampling.end_of(d, OUTCOME_NAMES.get(code, SETTLED))
+            if lk.pace is not None and code == ACCEPTED_CODE:
+                lk.pace.accepted()
             if lk.attached:
                 lk.session.settle(d.did, state)
                 self.return_credit(d, lk)
@@ -203,7 +211,12 @@ class Settlement:
     def return_credit(self, d: Delivery, lk: RouterLink) -> None:
         """A client's delivery is settled: return its credit, after the last frame if it still arrives."""
         if lk.kind == ENDPOINT and not lk.shared() and not (lk.mid_delivery and lk.transfer_id == d.did):
-            lk.return_credit()
+            if lk.pace is None:
+                lk.return_credit()
+            else:
+                lk.outstanding -= 1
+                lk.held_back += 1
+                lk.pace.touch(lk)
 
     def leave_incoming(self, d: Delivery, lk: RouterLink) -> None:
         """The delivery is no longer unsettled on its incoming link."""
