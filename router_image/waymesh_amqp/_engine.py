@@ -78,12 +78,15 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.settlement.interruptions",
     "waymesh_router.core.settlement.oversized",
     "waymesh_router.core.core",
+    "waymesh_router.due_work",
     "waymesh_router.routing.graph",
     "waymesh_router.telemetry.deliveries",
     "waymesh_router.telemetry.lines",
     "waymesh_router.runtime.transport.connection_io",
     "waymesh_router.runtime.tls.sockets",
     "waymesh_router.runtime.transport.tls_connection_io",
+    "waymesh_router.runtime.turn",
+    "waymesh_router.runtime.loop",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 

@@ -62,7 +62,7 @@ class Mesh(ControlPlaneHooks):
         self._later: dict[str, LaterChanges] = {}
         self.deadline = engine.deadline()
         self._arrived: dict[RouterConnection, int] = {}
-        self._listen_at = 0.0
+        self.listen_at = 0.0
         self._last_body: fx.Body | None = None
         self._last_encoded = b""
         self._apply: dict[type, Callable[[Any], None]] = {
@@ -204,8 +204,8 @@ class Mesh(ControlPlaneHooks):
     def tick(self, now: float) -> float:
         """Timers of the control plane; returns the time of the next call."""
         due = now >= self.deadline
-        if due or now >= self._listen_at:
-            self._listen_at = now + LISTEN_S
+        if due or now >= self.listen_at:
+            self.listen_at = now + LISTEN_S
             self._listen(now)
         if due:
             self.run(self.engine.tick(now))

@@ -31,6 +31,7 @@ from waymesh_router.core.link_routing.offers import pass_on
 from waymesh_router.core.model import RouterConnection
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.core.unsettled import is_expensive_to_count
+from waymesh_router.due_work import DueWork
 from waymesh_router.host import Host
 from waymesh_router.log.event_log import EventLog
 from waymesh_router.management.assembly import build_agent
@@ -59,7 +60,7 @@ from waymesh_schema.config import ConfigEntry
 class Router:
     """A router, built from a configuration. The host calls `accepted`, `connected`, `lost` and `tick`.
 
-    `dirty`: connections to flush.
+    `dirty`: connections to flush or write.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Router:
         self.mode: str = self.attrs["mode"]
         router_id = self.attrs["id"] = self.attrs.get("id") or random_id(self.mode, rng)
         self.core = Core(router_id, now, rng, host.log, self.mode == "edge")
+        self.dirty: list[Connection] = self.core.dirty
         self.sampler = LinkHealth(self.core)
         self.sampler.stalled.configure(self.attrs)
         self.core.context.telemetry = self._events = EventLog(host.log, self.sampler, TelemetryHooks())
@@ -106,6 +108,8 @@ class Router:
         self._mesh_part = None if self.mesh is None else Part("the mesh", self.mesh.tick, host)
         self._ticks = Ticks(self.core, host, (Part(name, call, host) for name, call in self._timed().items()))
         self._long_work = LongWork(self.core, host, self._management)
+        self.tick = DueWork(self.core, self.mesh, self._management, self._work).run
+        """`tick(now)` runs timers; called in each turn of the event loop. Returns when it must be called again."""
         self._readiness, self._started = Readiness(now), False
         for key in OWN_MANAGEMENT_KEYS:
             self.core.address_table.subscribe(key, self._management.on_request)
@@ -117,11 +121,6 @@ class Router:
         configured()
         self._started = True
         self._events.started(self.core.router_id, self.mode)
-
-    @property
-    def dirty(self) -> list[Connection]:
-        """Connections with data to flush or write."""
-        return self.core.dirty
 
     # ---- transports
     def accepted(self, listener_name: str, peer: Peer) -> Connection:
@@ -195,9 +194,8 @@ class Router:
             "streams": self.core.credit.tick_streams, "relays": lambda _: self.core.relays.tick(),
         } | ({} if self.core.uplink is None else {"uplink": self.core.uplink.tick})
 
-    def tick(self, now: float) -> float:
-        """Run timers. Called in each turn of the event loop; returns when it must be called again at the latest."""
-        self.core.now = now
+    def _work(self, now: float) -> float:
+        """Do what is due, and a portion of long work; returns when there is more to do."""
         following = math.inf if self._mesh_part is None else self._mesh_part.run(now)
         if now >= self.next_tick:
             self.next_tick = now + TICK_S

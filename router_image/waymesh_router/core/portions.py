@@ -35,47 +35,48 @@ class Portions:
     """The walks under way. They take turns, one in each turn of the event loop."""
 
     def __init__(self) -> None:
-        self._walks: dict[Walk, None] = {}
+        self.walks: dict[Walk, None] = {}
+        """Those under way; for others to read only."""
         self.on_error: Callable[[str, Exception], None] = _raise
         """Called with a description and the error when a step fails."""
 
     def __bool__(self) -> bool:
-        return bool(self._walks)
+        return bool(self.walks)
 
     def add(self, walk: Walk) -> None:
         """Do the steps of a walk in the next turns. No effect if it is under way."""
-        self._walks.setdefault(walk)
+        self.walks.setdefault(walk)
 
     def remove(self, walk: Walk) -> None:
         """Do no further steps of a walk."""
-        self._walks.pop(walk, None)
+        self.walks.pop(walk, None)
 
     def begin(self, walk: Walk) -> None:
         """Do the first portion of a walk now, the others in the next turns: most walks are short."""
-        if walk not in self._walks:
-            self._walks[walk] = None
+        if walk not in self.walks:
+            self.walks[walk] = None
             self._do(walk, COST_A_TURN)
 
     def run(self) -> None:
         """Do one portion."""
         left = COST_A_TURN
-        while left > 0 and self._walks:
-            left = self._do(next(iter(self._walks)), left)
+        while left > 0 and self.walks:
+            left = self._do(next(iter(self.walks)), left)
 
     def _do(self, walk: Walk, left: int) -> int:
         """Do steps of a walk; returns how much of the cost is left. The walk that comes next is another one."""
-        while left > 0 and walk in self._walks:
+        while left > 0 and walk in self.walks:
             try:
                 cost = walk.step()
             except Exception as error:  # noqa: BLE001 - the edge of walks
                 self.on_error(f"in a walk over {walk}", error)
                 cost = COST_A_TURN
             if cost == 0:
-                self._walks.pop(walk, None)
+                self.walks.pop(walk, None)
             left -= cost
-        if walk in self._walks:
-            del self._walks[walk]
-            self._walks[walk] = None
+        if walk in self.walks:
+            del self.walks[walk]
+            self.walks[walk] = None
         return left
 
 

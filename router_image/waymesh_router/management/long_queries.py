@@ -35,29 +35,29 @@ class LongQueries:
 
     def __init__(self) -> None:
         # None: requests of this router itself.
-        self._queues: dict[RouterConnection | None, deque[LongQuery]] = {}
+        self.waiting: dict[RouterConnection | None, deque[LongQuery]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._queues)
+        return bool(self.waiting)
 
     def add(self, connection: RouterConnection | None, query: LongQuery) -> None:
         """Queue a query. Raises ManagementError 503 when too many of this connection wait."""
-        queue = self._queues.get(connection, ())
+        queue = self.waiting.get(connection, ())
         if len(queue) >= MOST:
             raise unavailable(f"{MOST} long queries of this connection are in progress; try again later")
-        self._queues.setdefault(connection, deque()).append(query)
+        self.waiting.setdefault(connection, deque()).append(query)
 
     def step(self) -> Message | None:
         """Read one slice for the next connection. Returns the reply if it was the last slice of a query, else None."""
-        connection, queue = next(iter(self._queues.items()))
-        del self._queues[connection]
+        connection, queue = next(iter(self.waiting.items()))
+        del self.waiting[connection]
         if _gone(connection):
             return None
         reply = queue[0].step()
         if reply is not None:
             queue.popleft()
         if queue:
-            self._queues[connection] = queue
+            self.waiting[connection] = queue
         return reply
 
 

@@ -60,6 +60,7 @@ class ManagementService:
         self._log = log
         self._look_ups = look_ups
         self._long = LongQueries()
+        self.long_queries = self._long.waiting
 
     def on_request(self, data: bytes, link: RouterLink | None) -> None:
         """Handle a message to $management. `link`: the link that it arrived on, None for a message of this router."""

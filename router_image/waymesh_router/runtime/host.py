@@ -17,7 +17,7 @@ from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.http.server import HttpServer
 from waymesh_router.runtime.log.tracing import Tracing
-from waymesh_router.runtime.loop import EPOLLIN, FAILED_TURN_S, Loop
+from waymesh_router.runtime.loop import EPOLLIN, Loop
 from waymesh_router.runtime.memory import resident_bytes
 from waymesh_router.runtime.policy.host_names import HostNames, numeric_addresses
 from waymesh_router.runtime.sasl.services import AuthServices
@@ -30,12 +30,13 @@ from waymesh_router.runtime.tls.profiles import Profiles
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.tls.transports import MakeIO, connection_io
 from waymesh_router.runtime.tokens.profiles import TokenProfiles
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs, flush_all
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer
 from waymesh_router.runtime.transport.connector import Connector
 from waymesh_router.runtime.transport.connectors import Connectors
 from waymesh_router.runtime.transport.linger import Lingering
 from waymesh_router.runtime.transport.listener import Listener
 from waymesh_router.runtime.transport.tcp import data_segments_in
+from waymesh_router.runtime.turn import Turn
 from waymesh_router.runtime.workers import Workers
 from waymesh_schema.events import LogEvent
 
@@ -84,20 +85,18 @@ class SocketHost:
         self.retry, self.set_failover = self._connectors.retry, self._connectors.set_failover
         self._peer_check = PeerCheck(self._profiles, self._listeners, self._connections, self._close)
         self._buffer = ReceiveBuffer()
+        self._turn = Turn(self._connections, self._buffer, self.internal_error)
         self._workers = Workers(loop)
         self._http = HttpServer(self, self._workers)
         self._tracing = Tracing(log, loop)
         self.traced = self._tracing.own
-        self._starting, self._stopping, self.lingering = False, False, Lingering(loop)
+        self._starting, self.lingering = False, Lingering(loop)
 
     def attach(self, router: Router) -> None:
         """Set the router, before the loop runs."""
-        self._router = self._http.router = router
+        self._router = self._http.router = self._turn.router = router
         self._log.on_serious = router.logged
-        self.loop.on_wake = self._woken
-
-    def _woken(self, now: float) -> None:
-        self._router.core.now = now
+        self.loop.on_wake, self.turn = self._turn.begin, self._turn.end
 
     # ---- requests of the router (Host)
     def ssl_profile(self, attrs: Mapping[str, Any]) -> None:
@@ -255,27 +254,7 @@ class SocketHost:
         """Wait for other events on a connection."""
         self.loop.modify(fd, mask)
 
-    # ---- the turn
-
-    def turn(self, now: float) -> float:
-        """End a loop turn: write output, handle input left from earlier turns, run the router's timers, write again.
-
-        Output is written first, so that peers get their answers before long work continues. Returns the time of the
-        next deadline; `now` if input is left.
-        """
-        flush_all(self._router.dirty, self._connections)
-        if self._buffer.ready:
-            continue_all_inputs(self._buffer)
-        try:
-            deadline = self._router.tick(now)
-        except Exception as error:  # noqa: BLE001 - the edge of timers: pending output is written nevertheless
-            self.internal_error("in the router's timers", error)
-            deadline = now + FAILED_TURN_S
-        flush_all(self._router.dirty, self._connections)
-        if self._stopping and not (self._connections or self.lingering.count):
-            self.loop.stop()
-        return now if self._buffer.ready else deadline
-
+    # ---- the process
     def reload(self) -> None:
         """SIGHUP: reload all certificates and users."""
         self._profiles.reload()
@@ -290,7 +269,7 @@ class SocketHost:
 
     def stop(self, reason: str) -> None:
         """Close everything gracefully, then stop the loop, after CLOSE_S at the latest."""
-        self._stopping = True
+        self._turn.stopping = self._stop_if_closed
         for listener in self._listeners.values():
             listener.close()
         self._connectors.close()
@@ -300,6 +279,10 @@ class SocketHost:
         self.loop.call_later(CLOSE_S, self.loop.stop)
 
     # ---- private
+
+    def _stop_if_closed(self) -> None:
+        if not (self._connections or self.lingering.count):
+            self.loop.stop()
 
     def _resume(self, conn: Connection, answer: bytes | Exception) -> None:
         io = self._connections.get(conn)

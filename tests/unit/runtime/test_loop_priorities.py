@@ -12,8 +12,6 @@ import pytest
 
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, LOW_PRIORITY_S, Loop
 
-pytestmark = pytest.mark.engine_independent
-
 TIMEOUT_S = 60.0
 
 

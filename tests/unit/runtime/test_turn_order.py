@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Any
-
-import pytest
 
 from tests.unit.runtime.fakes import Running, running
+from waymesh_router.runtime.transport.connection_io import ConnectionIO
 
 WAIT_S = 60.0
-
-pytestmark = pytest.mark.engine_independent
 
 
 def unwritten_during(host: Running, start: Callable[[Callable[[], None]], None]) -> list[bool]:
@@ -55,16 +51,21 @@ def test_answers_are_written_before_the_timers_of_the_router() -> None:
     assert not any(found)
 
 
-def test_answers_are_written_before_input_of_others_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    with running() as host:
+def test_answers_are_written_before_input_of_others_that_was_left() -> None:
+    with running() as host, socket.socket() as own:
 
         def start(work: Callable[[], None]) -> None:
-            def go_on(buffer: Any) -> None:
-                buffer.ready = [] if host.router.losses else buffer.ready
-                work()
+            class Left(ConnectionIO):
+                """Has input left in each turn until the client has gone."""
 
-            monkeypatch.setattr("waymesh_router.runtime.host.continue_all_inputs", go_on)
-            host.host._buffer.ready = [None]  # type: ignore[list-item] # until the client has gone
+                def continue_input(self) -> None:
+                    if not host.router.losses:
+                        self.buffer.ready.append(self)
+                    work()
+
+            ((_, conn),) = host.router.connections
+            left = Left(host.host, own, conn, host.host._buffer)
+            left.buffer.ready.append(left)
 
         found = unwritten_during(host, start)
     assert found

@@ -49,5 +49,7 @@ cdef class ConnectionIO:
     cpdef Py_ssize_t receive(self, Py_ssize_t start) except? -2
     cpdef Py_ssize_t send(self, Py_ssize_t size) except? -2
 
+cpdef continue_all_inputs(ReceiveBuffer buffer)
+cpdef flush_all(list dirty, dict connections)
 cpdef Py_ssize_t read_once(int fd, ReceiveBuffer buffer, Py_ssize_t start, Py_ssize_t most) except? -2
 cdef Py_ssize_t failure(Py_ssize_t to_wait) except? -2

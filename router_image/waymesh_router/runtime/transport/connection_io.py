@@ -387,7 +387,7 @@ def continue_all_inputs(buffer: ReceiveBuffer) -> None:
         io.continue_input()
 
 
-def flush_all(dirty: list[Connection], connections: dict[Connection, ConnectionIO]) -> None:
+def flush_all(dirty: list[Any], connections: dict[Any, Any]) -> None:
     """Write once to every connection that has pending output; `dirty` is empty afterwards.
 
     A flush may make further connections dirty (a failure detaches links): they are appended during the iteration."""

@@ -1,0 +1,10 @@
+from waymesh_router.runtime.transport.connection_io cimport ReceiveBuffer
+
+cdef class Turn:
+    cdef public object router
+    cdef public object stopping
+    cdef dict _connections
+    cdef ReceiveBuffer _buffer
+    cdef object _failed
+    cpdef begin(self, double now)
+    cpdef double end(self, double now) except? -1
