@@ -82,6 +82,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.routing.graph",
     "waymesh_router.telemetry.deliveries",
     "waymesh_router.telemetry.lines",
+    "waymesh_router.runtime.transport.receive_buffer",
     "waymesh_router.runtime.transport.connection_io",
     "waymesh_router.runtime.tls.sockets",
     "waymesh_router.runtime.transport.tls_connection_io",

@@ -30,11 +30,12 @@ from waymesh_router.runtime.tls.profiles import Profiles
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.tls.transports import MakeIO, connection_io
 from waymesh_router.runtime.tokens.profiles import TokenProfiles
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.transport.connection_io import ConnectionIO
 from waymesh_router.runtime.transport.connector import Connector
 from waymesh_router.runtime.transport.connectors import Connectors
 from waymesh_router.runtime.transport.linger import Lingering
 from waymesh_router.runtime.transport.listener import Listener
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 from waymesh_router.runtime.transport.tcp import data_segments_in
 from waymesh_router.runtime.turn import Turn
 from waymesh_router.runtime.workers import Workers

@@ -1,4 +1,4 @@
-from waymesh_router.runtime.transport.connection_io cimport ReceiveBuffer
+from waymesh_router.runtime.transport.receive_buffer cimport ReceiveBuffer
 
 cdef class Turn:
     cdef public object router

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import cython
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.runtime.transport.connection_io import (
-        ReceiveBuffer,
-        continue_all_inputs,
-        flush_all,
-    )
+    from cython.cimports.waymesh_router.runtime.transport.connection_io import continue_all_inputs, flush_all
+    from cython.cimports.waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 else:
-    from waymesh_router.runtime.transport.connection_io import ReceiveBuffer, continue_all_inputs, flush_all
+    from waymesh_router.runtime.transport.connection_io import continue_all_inputs, flush_all
+    from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

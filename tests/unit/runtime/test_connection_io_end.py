@@ -9,7 +9,8 @@ import struct
 from tests.kit.waiting import DEADLINE_S
 from tests.unit.runtime.fakes import FakeConnection, FakeRouter
 from waymesh_router.peers.peer import Peer
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.transport.connection_io import ConnectionIO
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 
 
 class RecordingConnection(FakeConnection):

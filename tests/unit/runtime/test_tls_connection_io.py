@@ -15,7 +15,8 @@ from tests.unit.runtime.fakes import FakeRouter
 from tests.unit.runtime.test_connection_io_end import RecordingConnection, RecordingOwner
 from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime.tls.sockets import MAX_WITHOUT_DATA, TlsSocket
-from waymesh_router.runtime.transport.connection_io import ReceiveBuffer, continue_all_inputs
+from waymesh_router.runtime.transport.connection_io import continue_all_inputs
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 from waymesh_router.runtime.transport.tls_connection_io import TlsConnectionIO
 
 RECORDS_PER_TURN, EMPTY_PER_TURN = 256, 64

@@ -13,7 +13,8 @@ from tests.unit.runtime.fakes import FakeConnection, FakeRouter, running
 from tests.unit.runtime.test_connection_io_end import RecordingOwner, joined
 from waymesh_router.peers.peer import Peer
 from waymesh_router.runtime import host
-from waymesh_router.runtime.transport.connection_io import BUFFER_BYTES, MAX_UNSENT, ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.transport.connection_io import MAX_UNSENT, ConnectionIO
+from waymesh_router.runtime.transport.receive_buffer import BUFFER_BYTES, ReceiveBuffer
 
 LINE = b"x" * 1023 + b"\n"
 TOTAL = 64 << 20

@@ -18,7 +18,8 @@ from tests.unit.runtime.test_connection_io_end import joined
 from waymesh_amqp.connection import Connection
 from waymesh_amqp.negotiation import AMQP_HEADER
 from waymesh_amqp.settings import ConnectionSettings
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, continue_all_inputs
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 
 OPENED = AMQP_HEADER + frames.open_() + frames.begin()
 FRAME_LIMIT = 400_000

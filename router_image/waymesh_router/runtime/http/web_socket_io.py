@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from waymesh_router.runtime.http.web_socket import WebSocketStream
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner, ReceiveBuffer, read_once
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer, read_once
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

@@ -27,8 +27,9 @@ from waymesh_router.runtime.tls.endpoints import ConnectorTls
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.tls.transports import connection_io
 from waymesh_router.runtime.transport.addresses import SocketAddress
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer, continue_all_inputs
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, continue_all_inputs
 from waymesh_router.runtime.transport.dialing import DialAttempt
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 
 CLOSE_S = 2.0
 """Time for the service to answer the close."""

@@ -11,7 +11,7 @@ from waymesh_router.connections.transports import HANDSHAKE_S
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.sasl.relay import Relay, Resume
 from waymesh_router.runtime.transport.addresses import SocketAddress, family, numeric_address, port_number, resolve
-from waymesh_router.runtime.transport.connection_io import ReceiveBuffer
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
     from waymesh_amqp.relayed import Service

@@ -1,7 +1,7 @@
 cimport cython
 cdef class TlsSocket
 from waymesh_amqp.connection cimport Connection
-from waymesh_router.runtime.transport.connection_io cimport ReceiveBuffer
+from waymesh_router.runtime.transport.receive_buffer cimport ReceiveBuffer
 
 cdef class TlsSocket:
     cdef object _socket

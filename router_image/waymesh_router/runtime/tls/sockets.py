@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.runtime.transport.connection_io import ReceiveBuffer, read_once
+    from cython.cimports.waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer, read_once
 else:
-    from waymesh_router.runtime.transport.connection_io import ReceiveBuffer, read_once
+    from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer, read_once
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, EPOLLRDHUP, Loop
 from waymesh_router.runtime.tls.client_hello import MAX_BYTES, complete, requested_host
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, ReceiveBuffer
+from waymesh_router.runtime.transport.connection_io import ConnectionIO
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 from waymesh_router.runtime.transport.tls_connection_io import TlsConnectionIO
 
 if TYPE_CHECKING:

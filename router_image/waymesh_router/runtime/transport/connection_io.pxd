@@ -1,13 +1,7 @@
 cimport cython
 cdef class ConnectionIO
 from waymesh_amqp.connection cimport Connection
-
-cdef class ReceiveBuffer:
-    cdef public list ready
-    cdef readonly object view
-    cdef unsigned char[::1] octets
-    cdef readonly Py_ssize_t limit
-    cpdef resize(self, Py_ssize_t size)
+from waymesh_router.runtime.transport.receive_buffer cimport ReceiveBuffer
 
 cdef class ConnectionIO:
     cdef public object owner
@@ -15,6 +9,8 @@ cdef class ConnectionIO:
     cdef public int fd
     cdef public Connection conn
     cdef public ReceiveBuffer buffer
+    cdef ReceiveBuffer shared
+    cdef Py_ssize_t kept
     cdef bytes tail
     cdef Py_ssize_t portion
     cdef Py_ssize_t most_unsent
@@ -38,6 +34,8 @@ cdef class ConnectionIO:
     cdef peer_leaves(self)
     cdef drop_output(self)
     cdef feed(self, Py_ssize_t count)
+    cdef put_back(self, Py_ssize_t left)
+    cdef bint keep(self, Py_ssize_t used, Py_ssize_t count) except -1
     cdef pause(self, Py_ssize_t used)
     cpdef queue(self)
     cpdef continue_input(self)
@@ -51,5 +49,3 @@ cdef class ConnectionIO:
 
 cpdef continue_all_inputs(ReceiveBuffer buffer)
 cpdef flush_all(list dirty, dict connections)
-cpdef Py_ssize_t read_once(int fd, ReceiveBuffer buffer, Py_ssize_t start, Py_ssize_t most) except? -2
-cdef Py_ssize_t failure(Py_ssize_t to_wait) except? -2

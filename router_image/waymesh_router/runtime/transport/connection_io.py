@@ -9,7 +9,6 @@ object.
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,9 +18,15 @@ import cython
 from waymesh_amqp.peer_left import peer_left
 
 if cython.compiled:
-    from cython.cimports.libc.errno import EAGAIN, EINTR, errno
-    from cython.cimports.posix.unistd import read as read_descriptor
     from cython.cimports.posix.unistd import write as write_descriptor
+    from cython.cimports.waymesh_router.runtime.transport.receive_buffer import (
+        KEPT_APART,
+        ReceiveBuffer,
+        failure,
+        read_once,
+    )
+else:
+    from waymesh_router.runtime.transport.receive_buffer import KEPT_APART, ReceiveBuffer, read_once
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -29,14 +34,11 @@ if TYPE_CHECKING:
 
 EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
-BUFFER_BYTES = 262144
 TURN_BUDGET = cython.declare(cython.longlong, 256)
 """Work that a connection may do in one turn; see `Connection.budget`. Equals the transfers of a session window, which
 take about 0.25 ms, or one attach."""
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 16384)
 """Remaining input is passed to the engine in chunks of this size in later turns, so that little is copied in each."""
-SLACK = 64
-"""Bytes after the received ones that the engine may read (their content is ignored), to save bounds checks."""
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
 LITTLE_BYTES = 16384
 MAX_UNSENT = 2097152
@@ -44,7 +46,6 @@ MAX_UNSENT = 2097152
 only answers to the client's own frames exceed it, or a large frame."""
 TCP_NOTSENT_LOWAT = 25
 """From netinet/tcp.h; Python 3.11 has no name for it."""
-NOTHING_NOW = cython.declare(cython.int, -1)
 PEER_LEFT = "closed by the peer"
 
 
@@ -67,31 +68,15 @@ class Owner(Protocol):
         """Wait for `mask` on `fd` from now on."""
 
 
-class ReceiveBuffer:
-    """The one receive buffer of the process. It is empty between turns: connections keep incomplete frames.
-
-    `ready`: connections with complete frames left for the next turn, because their budget was used up.
-    """
-
-    def __init__(self, size: int = BUFFER_BYTES) -> None:
-        self.ready: list[ConnectionIO] = []
-        self.resize(size)
-
-    def resize(self, size: cython.Py_ssize_t) -> None:
-        """Allocate a new buffer of `size` bytes (including the slack)."""
-        self.view = memoryview(bytearray(size))
-        self.octets = self.view
-        self.limit = size - SLACK
-
-
 class ConnectionIO:
     """A transport with its engine connection. `info` belongs to the host.
      `portion`: bytes to write at once while the transport is full, see `keep_little_unsent`. `most_unsent`: see
     `limit_unsent`. `mask`: the awaited events. `last`: the engine connection is closed, its last bytes wait. `tail`:
-    received bytes, not yet handled from offset `used`. `paused`: it has complete frames for the next turns; nothing is
-    read until then, so that others are served meanwhile. `more`: the transport has input that epoll does not report.
-    `queued`: it continues in the next turn. `leaving`: the peer takes nothing more. `tap`: receives all bytes, for the
-    log (runtime/log/tracing.py).
+    received bytes, not yet handled from offset `used`. `buffer`: that of the process, `shared`, or one of its own while
+    a long frame is incomplete, of which `kept` bytes have arrived and stay where they are. `paused`: it has complete
+    frames for the next turns; nothing is read until then, so that others are served meanwhile. `more`: the transport
+    has input that epoll does not report. `queued`: it continues in the next turn. `leaving`: the peer takes nothing
+    more. `tap`: receives all bytes, for the log (runtime/log/tracing.py).
     """
 
     def __init__(self, owner: Owner, sock: Transport, conn: Connection, buffer: ReceiveBuffer) -> None:
@@ -99,7 +84,9 @@ class ConnectionIO:
         self.sock = sock
         self.fd = sock.fileno()
         self.conn = conn
+        self.shared = buffer
         self.buffer = buffer
+        self.kept = 0
         self.tail = b""
         self.portion = WHOLE
         self.most_unsent = WHOLE
@@ -142,15 +129,15 @@ class ConnectionIO:
 
     def read(self) -> cython.bint:
         """Read up to the size of the buffer; the engine handles all complete frames. False if nothing was read."""
-        buffer: ReceiveBuffer = self.buffer
-        left: cython.Py_ssize_t = len(self.tail)
+        left: cython.Py_ssize_t = self.kept
         count: cython.Py_ssize_t
         if self.conn.unread:
             self.conn.unread = False
         if left:
-            if left * 2 > buffer.limit:  # a frame may be as long as the configured maxFrameSize
-                buffer.resize(left * 4)
-            buffer.view[:left] = self.tail
+            self.buffer.make_room(left)
+        elif self.tail:
+            left = len(self.tail)
+            self.put_back(left)
         try:
             count = self.receive(left)
         except OSError as error:
@@ -158,7 +145,7 @@ class ConnectionIO:
             return False
         if count > 0:
             if self.tap is not None:
-                self.tap.received(buffer.view[left : left + count])
+                self.tap.received(self.buffer.view[left : left + count])
             self.feed(left + count)
         elif count == 0:
             self.owner.ended(self, PEER_LEFT)
@@ -193,17 +180,43 @@ class ConnectionIO:
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
+        if self.buffer is not self.shared and self.keep(used, count):
+            return
         if used < count:
             self.tail = bytes(self.buffer.view[used:count])
             if conn.budget <= 0:
                 self.pause(0)
         elif self.tail:
             self.tail = b""
+        self.buffer = self.shared
         if conn.done:
             self.write()
 
+    def put_back(self, left: cython.Py_ssize_t) -> None:
+        """Put the tail, of `left` bytes, in front of what is read next. If it is long, its frame is: then it stays in a
+        buffer of its own, because each read would copy it, and all of a frame of many MiB many times."""
+        if left > KEPT_APART:
+            self.buffer = ReceiveBuffer(2 * (left + KEPT_APART))
+        self.buffer.make_room(left)
+        self.buffer.view[:left] = self.tail
+        if left > KEPT_APART:
+            self.kept = left
+            self.tail = b""
+
+    def keep(self, used: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.bint:
+        """Keep the frame after `used` of the `count` bytes in the buffer of its own, if it is long and incomplete."""
+        self.kept = count - used
+        if self.kept <= KEPT_APART or self.conn.budget <= 0 or self.conn.done:
+            self.kept = 0
+            return False
+        if used:
+            self.buffer.view[: self.kept] = self.buffer.view[used:count]
+        return True
+
     def rest(self) -> bytes:
         """Received bytes that the engine has not used yet."""
+        if self.kept:
+            return bytes(self.buffer.view[: self.kept])
         return self.tail[self.used :] if self.paused else self.tail
 
     def pause(self, used: cython.Py_ssize_t) -> None:
@@ -216,7 +229,7 @@ class ConnectionIO:
         """Continue with the input in the next turn."""
         if not self.queued:
             self.queued = True
-            self.buffer.ready.append(self)
+            self.shared.ready.append(self)
 
     def continue_input(self) -> None:
         """Pass the remaining input to the engine, with a new budget."""
@@ -245,12 +258,10 @@ class ConnectionIO:
         except Exception as error:  # noqa: BLE001 - the connection edge
             self.owner.failed(self, error)
             return
-        count: cython.Py_ssize_t = len(self.tail)
-        if count and not self.conn.done:
-            if count > self.buffer.limit:
-                self.buffer.resize(count * 2)
-            self.buffer.view[:count] = self.tail
-            self.feed(count)
+        if (self.kept or self.tail) and not self.conn.done:
+            if not self.kept:
+                self.put_back(len(self.tail))
+            self.feed(self.kept or len(self.tail))
 
     def handle_tail(self) -> None:
         """Let the engine handle frames of the tail until its budget is used up, or no complete frame is left."""
@@ -261,6 +272,8 @@ class ConnectionIO:
         used: cython.Py_ssize_t
         conn.budget = TURN_BUDGET
         while True:
+            if size > self.buffer.limit:
+                self.buffer.resize(size * 2)
             self.buffer.view[:size] = tail[self.used : self.used + size]
             used = conn.receive(self.buffer.octets, size)
             self.used += used
@@ -353,28 +366,6 @@ class ConnectionIO:
             return self.sock.send(self.conn.pending()[:size])
         except BlockingIOError:
             return 0
-
-
-def read_once(
-    fd: cython.int, buffer: ReceiveBuffer, start: cython.Py_ssize_t, most: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """Read once from a descriptor, at most `most` bytes, into the buffer from offset `start`. Returns the number of
-    bytes, 0 at the end of the stream, or NOTHING_NOW. Raises OSError."""
-    room: cython.Py_ssize_t = min(buffer.limit - start, most)
-    if cython.compiled:
-        count: cython.Py_ssize_t = read_descriptor(fd, cython.address(buffer.octets[start]), room)
-        return count if count >= 0 else failure(NOTHING_NOW)
-    try:
-        return os.readv(fd, [buffer.view[start : start + room]])
-    except BlockingIOError:
-        return NOTHING_NOW
-
-
-def failure(to_wait: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """`to_wait` if the failed system call can be repeated later. Raises OSError."""
-    if errno in (EAGAIN, EINTR):
-        return to_wait
-    raise OSError(errno, os.strerror(errno))
 
 
 def continue_all_inputs(buffer: ReceiveBuffer) -> None:

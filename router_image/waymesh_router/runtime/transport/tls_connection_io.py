@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner, ReceiveBuffer
+from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner
+from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
