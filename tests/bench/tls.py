@@ -21,6 +21,8 @@ from tests.bench.routers import RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, Target, need_start, two_routers
 from tests.kit.certificates import Authority, KeyPair
 from tests.kit.ports import free_port
+from tests.kit.process import accepts
+from tests.kit.waiting import wait_until
 
 _WAIT_S: Final = 5.0
 _TICKET_S: Final = 0.05
@@ -52,6 +54,7 @@ def _world(bench: Bench) -> Iterator[_World]:
         port = free_port()
         profile = {"name": "bench", "certFile": pair.cert, "privateKeyFile": pair.key}
         with running(bench.launcher, RouterSpec("A", extra=[("sslProfile", profile), _listener(port)])) as (a,):
+            wait_until(lambda: accepts("127.0.0.1", port), what="the listener with TLS")  # it opens after the other one
             yield _World(Target((a.pid,), a.port, a.port), Target((a.pid,), port, port), pair)
 
 
