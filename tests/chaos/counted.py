@@ -1,8 +1,8 @@
 """A router that tells how many Python objects it has: `python -m tests.chaos.counted FILE … -c CONFIGURATION`.
 
-On SIGUSR2 it collects cycles and writes the number of objects, and of the most frequent types, to the file. What has a
-bound of its own, and would take hours to reach it, does not count: lines of the log, and the caches of functions. Nor
-do objects of the start, which a router sets aside only until many links have ended (decision 0075).
+On SIGUSR2 it collects cycles and writes how many objects of each type there are to the file. What has a bound of its
+own, and would take hours to reach it, does not count: lines of the log, and the caches of functions. Nor do objects of
+the start, which a router sets aside only until many links have ended (decision 0075).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pathlib import Path
 
 from tests.kit.files import replace_file
 
-TYPES = 30
+CONNECTION = "waymesh_router.core.model.RouterConnection"
+"""The type of each connection, as it is written to the file."""
+BOUNDED = frozenset({"LogLine"})
 
 
 class Counter:
@@ -25,25 +27,35 @@ class Counter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._start: int | None = None
-        """How many objects of the start there are."""
+        self._start: Types[str] | None = None
+        """The objects of the start."""
 
     def write(self) -> None:
-        """Write the file."""
+        """Write the file: counts by type, fewer than at the start as negative ones."""
         _forget()
         if self._start is None:
-            counted = len(_objects())
+            counted = _types()
             gc.unfreeze()
-            self._start = len(_objects()) - counted
-        objects = _objects()
-        types = Types(type(one).__name__ for one in objects)
-        text = json.dumps({"objects": len(objects) - self._start, "types": dict(types.most_common(TYPES))})
-        replace_file(self._path, text.encode())
+            self._start = _types()
+            self._start.subtract(counted)
+        types = _types()
+        types.subtract(self._start)
+        replace_file(self._path, json.dumps({name: count for name, count in types.items() if count}).encode())
 
 
-def _objects() -> list[object]:
+def _types() -> Types[str]:
+    """How many objects of each type there are, those that are set aside apart."""
     gc.collect()
-    return [one for one in gc.get_objects() if type(one).__name__ != "LogLine"]
+    return Types(_name(type(one)) for one in gc.get_objects() if type(one).__name__ not in BOUNDED)
+
+
+def _name(kind: type) -> str:
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def read(path: Path) -> Types[str]:
+    """The counts of such a file."""
+    return Types(json.loads(path.read_text(encoding="utf-8")))
 
 
 def words(path: Path) -> list[str]:

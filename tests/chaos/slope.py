@@ -19,15 +19,26 @@ def slope(values: Sequence[float]) -> float:
 
 def growth(values: Sequence[float]) -> float:
     """How much it grew by its slope over all readings after the warm-up, as a share of their median."""
-    counted = values[int(len(values) * WARM_UP) :]
+    counted = _warm(values)
     level = median(counted) if counted else 0.0
     if not level:
         return 0.0 if not counted or max(counted) == 0 else 1.0
     return slope(counted) * (len(counted) - 1) / level
 
 
+def step(values: Sequence[float]) -> float:
+    """How much higher the last third of the readings after the warm-up is than the first, by their medians."""
+    counted = _warm(values)
+    third = max(1, len(counted) // 3)
+    return median(counted[-third:]) - median(counted[:third])
+
+
 def grows(values: Sequence[float], allowed: float) -> bool:
     """Whether the growth is above the allowed share, and the last third of the readings is above the first, too."""
-    counted = values[int(len(values) * WARM_UP) :]
+    counted = _warm(values)
     third = max(1, len(counted) // 3)
-    return growth(values) > allowed and median(counted[-third:]) > median(counted[:third]) * (1 + allowed / 2)
+    return growth(values) > allowed and step(values) > median(counted[:third]) * allowed / 2
+
+
+def _warm(values: Sequence[float]) -> Sequence[float]:
+    return values[int(len(values) * WARM_UP) :]

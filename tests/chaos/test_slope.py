@@ -48,29 +48,35 @@ def test_growth_is_a_share_of_the_level() -> None:
 
 def test_a_soak_names_the_figures_that_grew() -> None:
     flat, grown = [800.0, 810.0, 790.0] * 20, [800.0 + 2 * number for number in range(60)]
-    assert judge({"A objects": flat, "A rss": flat, "B descriptors": [9.0] * 60}) == []
-    assert judge({"A objects": grown, "B rss": flat}) == ["A objects grew by 10.8%, from 800 to 918"]
+    assert judge({"A objects": flat, "A rss": flat, "B descriptors": [9.0] * 60}, {}) == []
+    types = {"A": [{"list": 500, "dict": 300 - number, "Link": 3 * number} for number in range(60)]}
+    found = judge({"A objects": grown, "B rss": flat}, types)
+    assert found == ["A objects grew by 10.8%, from 800 to 918: Link +96"]
 
 
 COUNTING = """
-import gc, json, sys
+import gc, sys
 from pathlib import Path
-from tests.chaos.counted import Counter
+from tests.chaos.counted import Counter, read
+
+class Kept(list):
+    pass
 
 file = Path(sys.argv[1])
 counter = Counter(file)
 
 def count():
     counter.write()
-    return json.loads(file.read_text())["objects"]
+    types = read(file)
+    return types.total(), types["__main__.Kept"]
 
 gc.collect()
 gc.freeze()
 aside = count()
 gc.unfreeze()
 among = count()
-kept = [[number] for number in range(1000)]
-print(aside, among, count())
+kept = [Kept([number]) for number in range(1000)]
+print(*aside, *among, *count())
 """
 
 
@@ -79,6 +85,7 @@ def test_objects_of_the_start_do_not_count_whether_they_are_set_aside_or_not(tmp
     here, other tests have threads and caches."""
     words = [sys.executable, "-c", COUNTING, str(tmp_path / "objects.json")]
     run = subprocess.run(words, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True, timeout=60)
-    aside, among, more = map(int, run.stdout.split())
+    aside, none_aside, among, none_among, more, kept = map(int, run.stdout.split())
     assert abs(among - aside) < 100
     assert more - among == pytest.approx(1000, abs=50)
+    assert (none_aside, none_among, kept) == (0, 0, 1000)
