@@ -148,9 +148,10 @@ for (const event of ['connection_error', 'session_error', 'protocol_error', 'err
     container.on(event, (context) => write('Problem', `${plan.name}: ${event} ${context.error || context}`));
 }
 container.on('disconnected', () => tasks.forEach((task) => task.ended()));
+// Without all_errors_non_fatal, a close by the router with any error but amqp:connection:forced would be the end.
 const connection = container.connect({
     connection_details: details, container_id: plan.name, username: 'anonymous', idle_time_out: plan.idle_s * 1000,
-    initial_reconnect_delay: AGAIN_MS, max_reconnect_delay: AGAIN_MS,
+    initial_reconnect_delay: AGAIN_MS, max_reconnect_delay: AGAIN_MS, all_errors_non_fatal: true,
 });
 tasks.forEach((task) => task.open(connection));
 setInterval(() => tasks.filter((task) => task.sends).forEach((task) => task.tick()), TICK_MS);
