@@ -11,7 +11,6 @@ from waymesh_amqp.connection cimport Connection
 from waymesh_amqp.delivery cimport Delivery
 from waymesh_amqp.link cimport Link
 from waymesh_router.core.forwarding.annotations cimport Annotations
-from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.pace cimport Pace
 from waymesh_router.core.forwarding.speed cimport Speed
 from waymesh_router.core.forwarding.window cimport Window
@@ -175,7 +174,7 @@ cdef class Address:
     cdef public double held_since
     cdef public bint hungry
     cdef public bint paced
-    cdef public PendingQueue pending
+    cdef public object pending
     cdef public Address fallback
     cdef public Address primary
     cdef public bint dead
