@@ -8,6 +8,8 @@ cdef class DueWork:
     cdef object _mesh
     cdef dict _queries
     cdef dict _walks
+    cdef dict _groups
+    cdef list _paced
     cdef object _work
     cdef double _due
     cdef double _following

@@ -29,6 +29,8 @@ class DueWork:
         self._mesh = mesh
         self._queries = management.long_queries
         self._walks = core.context.portions.walks
+        self._groups = core.demand.groups.unseen
+        self._paced = core.pacing.changed
         self._work = work
         self._due = -math.inf
         self._following = -math.inf
@@ -54,6 +56,6 @@ class DueWork:
         spread: Spread = self._spread
         if self._walks or self._queries or core.ending or spread.freed or spread.began:
             return True
-        if core.budget.excess or core.expiry.busy:
+        if self._paced or self._groups or core.budget.excess or core.expiry.busy:
             return True
         return self._mesh is not None and self._mesh.deadline < self._due

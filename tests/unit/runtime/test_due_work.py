@@ -77,12 +77,22 @@ def _dict(table: Any) -> dict[object, object]:
     return found
 
 
+def _list(table: Any) -> list[object]:
+    """The same list, of anything."""
+    found: list[object] = table
+    return found
+
+
 LEFT: dict[str, Callable[[Scene], object]] = {
     "a walk": lambda scene: scene.core.context.portions.walks.update({Walk(): None}),
     "a long query": lambda scene: scene.management.long_queries.update({None: "query"}),
     "links of a lost connection": lambda scene: _dict(scene.core.ending).update({1: None}),
     "windows that have room": lambda scene: _dict(scene.core.spread.freed).update({1: None}),
     "an address at which deliveries began to wait": lambda scene: _dict(scene.core.spread.began).update({1: None}),
+    "an address with message groups that has changed": lambda scene: _dict(scene.core.demand.groups.unseen).update(
+        {1: None}
+    ),
+    "an autolink whose consumers are ready for more": lambda scene: _list(scene.core.pacing.changed).append(None),
     "more kept than allowed": lambda scene: setattr(scene.core.budget, "excess", True),
     "deliveries that expired": lambda scene: setattr(scene.core.expiry, "left", scene.core.expiry.left - 1),
     "an earlier deadline of the control plane": lambda scene: setattr(scene.mesh, "deadline", 100.2),

@@ -56,7 +56,7 @@ class GroupOwners:
         self._nodes = addresses.nodes
         self._spread = spread
         self._states: dict[Address, State] = {}
-        self._changed: dict[Address, None] = {}
+        self.unseen: dict[Address, None] = {}  # those that have changed since the last look
         portions = context.portions
         self._sends = RoundsOfEach(portions, "routers that are told of message groups", self._others, self._tell_some)
         self.met = Rounds(portions, "addresses with message groups for a new router", self._states, self._tell_again)
@@ -66,14 +66,14 @@ class GroupOwners:
         """The consumers of an address with message groups have changed, here or elsewhere, or whether it has any."""
         if address.groups is not None:
             address.groups.routes.clear()
-        self._changed[address] = None
+        self.unseen[address] = None
 
     def soon(self) -> None:
         """Look at the addresses that have changed; called in each turn."""
         left = LOOKS
-        while self._changed and left > 0:
-            address = next(iter(self._changed))
-            del self._changed[address]
+        while self.unseen and left > 0:
+            address = next(iter(self.unseen))
+            del self.unseen[address]
             left -= look_cost(address)
             self._look(address)
 
@@ -82,7 +82,7 @@ class GroupOwners:
         for address in next_ones(self._states):
             state = self._states[address]
             if state.early or state.silent or self._context.now >= state.due:
-                self._changed[address] = None
+                self.unseen[address] = None
 
     def hear(self, address: Address, target: Target, body: Mapping[str, object]) -> None:
         """Another router tells which slots it has, or that it has no message groups there any more."""

@@ -1,11 +1,11 @@
 """Autolinks take from their container what the consumers in the mesh are ready for, and little more.
 
-A message that a router has taken from a queue is lost to all who could do it but are not consumers of this mesh, and
-to the order of the queue. So the credit of an incoming autolink of a balanced address is what its consumers can take
-now, here and as far as other routers have told it, and a look-ahead: as many deliveries as were accepted in a tenth of
-a second (`AHEAD_S`), at least one. What waits at the address counts as look-ahead. So the next delivery is here when a
-consumer becomes ready, a lone one needs no further round trip, and because one waits, other routers are asked what
-they are ready for (demand.py). As before, no more than `linkCapacity` deliveries are unsettled.
+A message that a router has taken from a queue is lost to all who could do it but are not consumers of this mesh, and to
+the order of the queue. So the credit of an incoming autolink of a balanced address is what its consumers can take now,
+here and as far as other routers have told it, and a look-ahead: as many deliveries as were accepted in a quarter of a
+second (`AHEAD_S`), at least one. What waits at the address counts as look-ahead. So the next delivery is here when a
+consumer becomes ready, a lone one needs no further round trip, and because one waits, other routers are asked what they
+are ready for (demand.py). As before, no more than `linkCapacity` deliveries are unsettled.
 
 Everything is counted for each delivery in constant time; credit is computed once in a turn of the event loop, and of
 many consumers some are looked at each time. Decision 0096.
@@ -13,6 +13,7 @@ many consumers some are looked at each time. Decision 0096.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import cython
@@ -123,7 +124,7 @@ class Pacing:
         else it would send what comes next to nobody. One that has sent more by then may do so.
         """
         lk: RouterLink
-        for e in list(self.links)[:LOOKS]:
+        for e in tuple(islice(self.links, LOOKS)):
             lk = e
             address: Address = lk.address  # type: ignore[assignment]
             if lk.over or lk.presettled > 0 or address.treatment != BALANCED:
