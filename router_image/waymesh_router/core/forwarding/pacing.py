@@ -8,7 +8,7 @@ consumer becomes ready, a lone one needs no further round trip, and because one 
 are ready for (demand.py). As before, no more than `linkCapacity` deliveries are unsettled.
 
 Everything is counted for each delivery in constant time; credit is computed once in a turn of the event loop, and of
-many consumers some are looked at each time. Decision 0096.
+many consumers some are looked at each time. Decision 0095.
 """
 
 from __future__ import annotations
