@@ -51,17 +51,20 @@ def test_requests_wait_in_the_queue_and_replies_need_none(program: Program, scen
     core_set.check_request_reply(program, auto_linked(scene), scene.near.url, scene.routers[1].url)
 
 
-def test_what_a_receiver_makes_of_messages(program: Program, scene: Scene, brokerj_durable: BrokerJ) -> None:
-    """The broker counts rejected and modified ones as tried, released ones not, as it does without routers."""
+@pytest.mark.parametrize(("outcome", "tried"), [("reject", 1), ("release", 0), ("modify", 1)])
+def test_what_a_receiver_makes_of_messages(
+    program: Program, scene: Scene, brokerj_durable: BrokerJ, outcome: str, tried: int
+) -> None:
+    """The broker counts rejected and modified ones as tried, released ones not, as it does without routers. What comes
+    back is the first in its queue again, so there is only one."""
     queue = auto_linked(scene)
-    program("send", url=scene.near.url, address=queue, count=4).result()
-    outcomes = ["accept", "reject", "release", "modify"]
-    received = program("receive", url=scene.near.url, address=queue, count=4, outcomes=outcomes).result()
-    assert core_set.numbers(received) == [0, 1, 2, 3]
-    wait_depth(scene, queue, 3)
+    program("send", url=scene.near.url, address=queue, count=2).result()
+    received = program("receive", url=scene.near.url, address=queue, count=2, outcomes=["accept", outcome]).result()
+    assert core_set.numbers(received) == [0, 1]
+    wait_depth(scene, queue, 1)
     with Client(f"amqp://127.0.0.1:{brokerj_durable.ports.anonymous}", allowed_mechs="ANONYMOUS") as client:
-        left = [(one.body, one.message.delivery_count) for one in client.receiver(queue, credit=3).take(3)]
-    assert sorted(left) == [("1:", 1), ("2:", 0), ("3:", 1)]
+        (left,) = client.receiver(queue, credit=1).take(1)
+    assert (left.body, left.message.delivery_count) == ("1:", tried)
 
 
 def test_what_the_broker_makes_of_messages(program: Program, scene: Scene, brokerj_durable: BrokerJ) -> None:
