@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.api import Object
+from tests.cluster.api import ApiError, Object
 from tests.cluster.command import run
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import condition_status
@@ -80,5 +80,15 @@ def _live(cluster: Cluster, manifest: Object) -> Object | None:
 
 
 def _served(cluster: Cluster, manifest: Object) -> bool:
+    """Whether the API answers. The first list starts its cache. Without that, its removal would fail, which the API
+    server tries again at growing intervals, up to minutes."""
     found = _live(cluster, manifest)
-    return found is not None and condition_status(found, "Established") == "True"
+    if found is None or condition_status(found, "Established") != "True":
+        return False
+    spec = manifest["spec"]
+    version = next(one["name"] for one in spec["versions"] if one["served"])
+    try:
+        cluster.api.request("GET", f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+    except ApiError:
+        return False
+    return True
