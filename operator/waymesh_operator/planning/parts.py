@@ -69,4 +69,3 @@ def part_of(kind: str, name: str, spec: Mapping[str, Any]) -> Part:
     if kind == "Service" and spec.get("clusterIP") == "None":
         return "workload"  # routers find each other by it
     return _BY_KIND.get(kind, "exposure")
-

@@ -22,7 +22,7 @@ from waymesh_operator.planning.status.conditions import (
     timestamp,
 )
 from waymesh_operator.planning.status.dependents import verdict_conditions
-from waymesh_operator.planning.status.obstacles import all_obstacles, told, written
+from waymesh_operator.planning.status.obstacles import all_obstacles, reason_and_message, stalling
 from waymesh_operator.planning.status.obstacles import rows as obstacle_rows
 from waymesh_operator.planning.status.warnings import (
     edges_without_group,
@@ -139,8 +139,8 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
 
 def _stalled(seen: MeshSnapshot) -> Condition:
     """Return the condition: whether manual action is needed."""
-    if found := written(seen):
-        return Condition("Stalled", True, *told(found))
+    if found := stalling(seen):
+        return Condition("Stalled", True, *reason_and_message(found))
     lasting = {name: trouble for name, trouble in _troubles(seen).items() if trouble.lasting}
     if lasting:
         return Condition("Stalled", True, next(iter(lasting.values())).word, _summary(lasting))
@@ -169,8 +169,8 @@ def _summary(troubles: Mapping[str, Trouble]) -> str:
 
 def _programmed(router: Router, seen: MeshSnapshot) -> Condition:
     """Return the condition: whether objects and routers match the resources."""
-    if found := written(seen):
-        return Condition("Programmed", False, *told(found))
+    if found := stalling(seen):
+        return Condition("Programmed", False, *reason_and_message(found))
     if seen.errors:
         return Condition("Programmed", False, "Failed", "; ".join(seen.errors[:SHOWN]))
     if seen.refused:

@@ -13,7 +13,7 @@ _MOST = 20
 """Maximum number of rows in a status."""
 
 
-def written(seen: MeshSnapshot) -> list[Obstacle]:
+def stalling(seen: MeshSnapshot) -> list[Obstacle]:
     """Return why objects cannot be as desired, by part: as planned, and as the API server answered."""
     found = [one for one in (*seen.desired.obstacles.found, *seen.obstacles) if one.stalls]
     return sorted(dict.fromkeys(found), key=lambda one: PARTS.index(one.part))
@@ -23,10 +23,10 @@ def all_obstacles(seen: MeshSnapshot, troubles: Iterable[tuple[str, Trouble]]) -
     """Return all obstacles by part. `troubles`: by router, why it cannot run until somebody acts."""
     missing = [one for one in seen.desired.obstacles.found if not one.stalls]
     routers = [Obstacle("workload", trouble.word, f"{name}: {trouble}") for name, trouble in troubles]
-    return sorted((*missing, *written(seen), *routers), key=lambda one: PARTS.index(one.part))
+    return sorted((*missing, *stalling(seen), *routers), key=lambda one: PARTS.index(one.part))
 
 
-def told(found: Sequence[Obstacle]) -> tuple[str, str]:
+def reason_and_message(found: Sequence[Obstacle]) -> tuple[str, str]:
     """Return reason and message of a condition: the first reason, and for each part its message, as long as it can be
     with the others beside it."""
     parts = list(dict.fromkeys(one.part for one in found))

@@ -10,6 +10,7 @@ mode this is. Source: protocol/demand.md "Message groups".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -133,9 +134,7 @@ class Groups:
 
     def _receive(self, told: dict[str, Told]) -> None:
         """Other routers give slots to this one."""
-        theirs = self._given()
-        for one in told.values():
-            theirs |= one.slots
+        theirs = self._given() | _together(one.slots for one in told.values())
         for one in told.values():
             self.slots |= one.gives.get(self.own_id, 0) & ~theirs
 
@@ -196,16 +195,18 @@ class Groups:
 
     def _given(self) -> int:
         """What this router has given away."""
-        slots = 0
-        for part in self.gives.values():
-            slots |= part
-        return slots
+        return _together(self.gives.values())
 
 
 def _known_to_have(taker: Told) -> int:
     """What a router has received: it has it, or has given it away again."""
-    slots = taker.slots
-    for part in taker.gives.values():
+    return taker.slots | _together(taker.gives.values())
+
+
+def _together(parts: Iterable[int]) -> int:
+    """All slots of some sets of slots."""
+    slots = 0
+    for part in parts:
         slots |= part
     return slots
 
