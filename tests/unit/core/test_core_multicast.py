@@ -11,6 +11,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED
 from waymesh_amqp.performatives import Disposition, Transfer
+from waymesh_router.core.forwarding.expiry import A_TURN
 from waymesh_router.core.forwarding.multicast import MANY_GONE
 from waymesh_router.core.link_kinds import PRESETTLED_WAITING
 
@@ -244,3 +245,23 @@ def test_pre_settled_copies_for_a_consumer_that_goes_are_counted(hub: Hub, lost:
     else:
         late.kill()
     assert link.dropped_presettled == core_of(hub).counters.dropped_presettled == (3 if settled else 0)
+
+
+def test_consumers_with_credit_lose_nothing_though_more_arrives_in_a_turn_than_is_sent_on_from_queues(hub: Hub) -> None:
+    """Their queues begin when they have no credit once, and end after they have some."""
+    core, sender = core_of(hub), producer(hub)
+    consumers = [consumer(hub, 0) for _ in range(30)]
+    a_turn, turns = 200, 10
+    assert a_turn * len(consumers) > 4 * A_TURN  # else the portions alone suffice
+    for turn in range(turns):
+        sender.send(*[frames.transfer(a_turn * turn + n, frames.message(b"x"), settled=True) for n in range(a_turn)])
+        if turn == 0:
+            for peer in consumers:
+                peer.end.feed(frames.credit(a_turn * turns, incoming_window=a_turn * turns))
+        if core.expiry.busy:
+            core.credit.end_expired()
+        hub.turn()
+    while core.expiry.busy and core.credit.end_expired():
+        hub.turn()
+    assert core.counters.dropped_presettled == 0
+    assert [len(bodies(peer)) for peer in consumers] == [a_turn * turns] * len(consumers)

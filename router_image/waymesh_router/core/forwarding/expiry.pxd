@@ -9,6 +9,7 @@ cdef class Expiry:
     cdef public double now
     cdef Counters counters
     cdef public Py_ssize_t left
+    cdef public Py_ssize_t joined
     cdef public dict addresses
     cdef public dict links
     cdef int begin(self, Queued q) except -1

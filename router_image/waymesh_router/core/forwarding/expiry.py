@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 A_TURN = 256
 """Maximum number of expired deliveries that are ended in one turn of the event loop: about 0.5 ms of work. Waiting
 deliveries that are sent count, too, four as one: decision 0073."""
+FURTHER = 8 * A_TURN
+"""Maximum number of further ones, for pre-settled deliveries that began to wait."""
 AGED_S = cython.declare(cython.double, 1.0)
 """The ttl of a delivery that waited for less is sent as it came."""
 STALE_S = cython.declare(cython.double, 0.25)
@@ -55,6 +57,7 @@ class Expiry:
         self.now = context.now  # as in CoreContext, here without the cost of an attribute of Python
         self.counters = counters
         self.left = A_TURN  # how many may be ended in this turn
+        self.joined = 0  # pre-settled deliveries and copies that began to wait since this turn began
         self.addresses: dict[Address, None] = {}  # where deliveries still wait that may be ended or sent
         self.links: dict[RouterLink, None] = {}  # the same of copies for a consumer
 
@@ -161,11 +164,14 @@ class Expiry:
     @property
     def busy(self) -> bool:
         """Whether `next_turn` must be called."""
-        return self.left < A_TURN
+        return self.left < A_TURN or self.joined > 0
 
     def next_turn(self) -> None:
-        """A turn of the event loop begins."""
-        self.left = A_TURN
+        """A turn of the event loop begins. Senders of pre-settled deliveries never wait for credit: if fewer were sent
+        in a turn than arrive, a queue would grow until they are dropped, though consumers have credit."""
+        further: cython.Py_ssize_t = (self.left - A_TURN if self.left > A_TURN else 0) + self.joined // 4
+        self.left = A_TURN + (further if further < FURTHER else FURTHER)
+        self.joined = 0
 
 
 def may_have(

@@ -10,6 +10,7 @@ from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterCon
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 cdef list elsewhere(list links, RouterLink lk)
+cdef bint enough_wait(QueuedSender sender, RouterLink out, RouterLink lk) except -1
 cdef bint all_ready(list outs, Py_ssize_t size) except -1
 
 @cython.final
@@ -26,7 +27,6 @@ cdef class Multicast:
     cdef list with_uplink(self, list outs, Address address, Annotations annotations)
     cdef list with_room(self, list outs, RouterLink lk)
     cdef list without_queues(self, list outs)
-    cdef bint enough_wait(self, RouterLink out, RouterLink lk) except -1
     cdef expire(self, RouterLink out, Branch branch)
     cdef left_router_queue(self, Queued q)
     cdef refuse_copy(self, RouterLink out, Branch branch)

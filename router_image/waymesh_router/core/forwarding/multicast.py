@@ -115,7 +115,7 @@ class Multicast:
         slow: list[Any] = []
         for e in outs:
             out = e
-            if out.kind != DATA and self.enough_wait(out, lk):
+            if out.kind != DATA and enough_wait(self.sender, out, lk):
                 slow.append(out)
             else:
                 room.append(out)
@@ -137,14 +137,6 @@ class Multicast:
             else:
                 room.append(out)
         return room
-
-    def enough_wait(self, out: RouterLink, lk: RouterLink) -> cython.bint:
-        """Whether so many copies wait for this consumer that a pre-settled one is dropped."""
-        if out.queue is None:
-            return False
-        if len(out.queue) >= PRESETTLED_WAITING * lk.capacity:
-            return True
-        return self.sender.budget.must_drop(lk)
 
     def copy_to_all(
         self,
@@ -209,6 +201,8 @@ class Multicast:
         """Each consumer has its branch."""
         if q.unstarted:
             self.sender.expiry.begin(q)
+            if q.settled:
+                self.sender.expiry.joined += q.unstarted
             self.sender.budget.take(q, q.size + q.unstarted * BRANCH_BYTES)
             if q.to_routers == 0:
                 self.sender.return_early(q)
@@ -345,6 +339,16 @@ class Multicast:
             self.sender.return_credit(q)
         elif out.kind == DATA:
             self.left_router_queue(q)
+
+
+def enough_wait(sender: QueuedSender, out: RouterLink, lk: RouterLink) -> cython.bint:
+    """Whether so many copies wait for this consumer that a pre-settled one is dropped: for its credit, not for the next
+    turn of the event loop."""
+    if out.queue is None:
+        return False
+    if len(out.queue) >= PRESETTLED_WAITING * lk.capacity and out not in sender.expiry.links:
+        return True
+    return sender.budget.must_drop(lk)
 
 
 def all_ready(outs: list[Any], size: cython.Py_ssize_t) -> cython.bint:

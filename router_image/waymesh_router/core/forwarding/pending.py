@@ -125,6 +125,7 @@ class PendingDeliveries:
         if pending is None:
             pending = address.pending = PendingQueue()
         self.expiry.begin(q)
+        self.expiry.joined += q.settled
         pending.append(q)
         self.await_credit(address)
         if waits_for_consumers(address, q):
