@@ -1,10 +1,13 @@
-"""Cases of long turns with demand: many consumers for which another router asks, or many addresses."""
+"""Cases of long turns with demand, where many consumers for which another router asks, or many addresses, are the
+thing, and with links that retire."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.kit import frames
+from tests.kit.groups import configure, message
 from tests.kit.long_turns import Case, Scene
 
 
@@ -42,8 +45,33 @@ def _asker_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lose
 
 
+def _waiting_of_two(scene: Scene, count: int, message: bytes) -> Callable[[], object]:
+    """Deliveries of two senders wait for a consumer. Retires the link of one of them."""
+    scene.receivers(1, lambda _: "q")
+    senders = [scene.messages(0), scene.messages(0)]
+    for number in range(count):
+        senders[number % 2].end.feed(frames.transfer(number // 2, message))
+        scene.now_and_then(number)
+    scene.hub.turn()
+    (link,) = [link for link in senders[0].session().links if link is not None]
+    return lambda: scene.core.endpoint_links.retire(link)
+
+
+def _sender_retires(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene = Scene()
+    return scene, _waiting_of_two(scene, count, frames.message(b""))
+
+
+def _groups_retire(count: int) -> tuple[Scene, Callable[[], object]]:
+    scene = Scene()
+    configure(scene.hub)
+    return scene, _waiting_of_two(scene, count, message("a", 0))
+
+
 DEMAND_CASES: Final[Mapping[str, Case]] = {
     "demand-asked": Case("another router asks for an address; its consumers", _asked),
     "demand-tick": Case("deliveries wait for consumers that are held back; their number", _looked_at),
     "demand-lost": Case("a router that asked is lost; addresses for which it did", _asker_lost),
+    "sender-retires": Case("a link retires; waiting deliveries, half of them from it", _sender_retires),
+    "groups-retires": Case("a link retires; waiting deliveries of a group, half of them", _groups_retire),
 }

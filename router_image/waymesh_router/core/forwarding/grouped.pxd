@@ -20,5 +20,4 @@ cdef Annotations passed_on(
 )
 cdef bint pass_on_grouped(PendingDeliveries pending, Address address, Queued q) except -1
 cdef send_grouped(PendingDeliveries pending, Queued q, RouterLink out)
-cpdef release_waiting(PendingDeliveries pending, Address address, RouterLink lk)
 cdef place_waiting(PendingDeliveries pending, Address address)

@@ -7,8 +7,7 @@ Which slots exist, and who has them: groups.py.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
@@ -188,25 +187,6 @@ def send_grouped(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None
         pending.sender.send(q, link, None)
     else:
         pending.streams.wait_for(q, link)
-
-
-def release_waiting(pending: PendingDeliveries, address: Address, lk: RouterLink) -> None:
-    """Return the unsettled deliveries of groups that arrived on a link and wait for their consumers."""
-    q: Queued
-    back: list[Any] = []
-    for out in list(address.groups.held):
-        stay: deque[Any] = deque()
-        for branch in out.queue or ():
-            q = branch.queued
-            if q.alone and q.slot and q.unstarted and q.link is lk and q.delivery is not None:
-                q.alone = False
-                q.branches = None
-                back.append(q)
-            else:
-                stay.append(branch)
-        out.queue = stay if stay else None
-    for e in back:
-        pending.give_back(e, RELEASED)
 
 
 def place_waiting(pending: PendingDeliveries, address: Address) -> None:

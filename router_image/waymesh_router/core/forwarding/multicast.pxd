@@ -40,7 +40,7 @@ cdef class Multicast:
     cdef drop_first(self, RouterLink out)
     cdef leave_queue(self, RouterLink out)
     cdef trim(self, RouterLink out)
-    cdef abort_branch(self, RouterLink out)
-    cdef drop_branch(self, RouterLink out, Branch branch, bytes state)
+    cpdef abort_branch(self, RouterLink out)
+    cpdef drop_branch(self, RouterLink out, Branch branch, bytes state)
 
 cpdef list take_of(Multicast copies, RouterLink out, RouterConnection connection, long long until)

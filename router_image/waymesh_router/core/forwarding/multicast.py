@@ -301,7 +301,7 @@ class Multicast:
                 out.queue = None
             return
         if gone > MANY_GONE and gone * 2 > len(queue):
-            queue = out.queue = deque(branch for branch in queue if branch.queued.unstarted)
+            queue = out.queue = deque([branch for branch in queue if branch.queued.unstarted])
             gone = 0
         while queue and queue[0].queued.unstarted == 0:
             queue.popleft()

@@ -38,14 +38,12 @@ cdef class PendingDeliveries:
     cdef drain_to(self, Address address, RouterLink out)
     cpdef consumer_left(self, Address address)
     cdef redirect(self, Queued q, Address fallback)
-    cdef give_back(self, Queued q, bytes state)
+    cpdef give_back(self, Queued q, bytes state)
     cpdef release_all(self, Address address)
     cpdef release_some(self, Address address, int count)
     cpdef refuse_all(self, Address address, bytes state)
-    cpdef release_from(self, RouterLink lk)
     cdef withdraw(self, Queued q)
-    cdef bint take_out(self, Address address, Queued q) except -1
+    cpdef bint take_out(self, Address address, Queued q) except -1
 
 cdef int send_to(PendingDeliveries pending, Queued q, RouterLink out) except -1
 cdef bint expire(PendingDeliveries pending, Address address, Queued q) except -1
-cdef return_all(PendingDeliveries pending, Address address, list back)

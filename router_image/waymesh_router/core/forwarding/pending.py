@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
@@ -330,12 +330,6 @@ class PendingDeliveries:
                 self.settlement.settle_incoming(q.delivery, state)
         self.release_all(address)
 
-    def release_from(self, lk: RouterLink) -> None:
-        """Return the unsettled deliveries that arrived on a link and wait for a consumer."""
-        address = lk.address
-        if address is not None and address.pending is not None:
-            return_all(self, address, [q for q in address.pending if q.link is lk and q.delivery is not None])
-
     def withdraw(self, q: Queued) -> None:
         """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""
         self.sender.end_sample(q, LOST)
@@ -377,11 +371,3 @@ def expire(pending: PendingDeliveries, address: Address, q: Queued) -> cython.bi
     pending.take_out(address, q)
     pending.give_back(q, ACCEPTED if address.drops_expired else EXPIRED_REJECTED)
     return True
-
-
-def return_all(pending: PendingDeliveries, address: Address, back: list[Any]) -> None:
-    """Remove deliveries from the queue of an address and return them."""
-    for q in back:
-        pending.take_out(address, q)
-    for q in back:
-        pending.give_back(q, RELEASED)

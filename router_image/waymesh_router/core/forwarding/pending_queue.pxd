@@ -9,13 +9,17 @@ cdef class PendingGroup:
     cdef Py_ssize_t at
     cdef Py_ssize_t base
     cdef Py_ssize_t count
-    cdef Py_ssize_t walk
     cdef int append(self, Queued q) except -1
     cdef Queued first(self)
     cdef list waiting(self)
     cdef bint remove(self, Queued q) except -1
-    cdef list some(self, Py_ssize_t count)
     cdef compact(self)
+
+@cython.final
+cdef class PendingWalk:
+    cdef PendingGroup group
+    cdef Py_ssize_t left
+    cpdef list some(self, Py_ssize_t count)
 
 @cython.final
 cdef class PendingQueue:
@@ -45,6 +49,6 @@ cdef class PendingQueue:
     cdef Queued oldest_barred(self)
     cdef pass_over(self)
     cdef restore(self)
-    cdef list groups(self)
+    cpdef list walks(self)
     cdef bint remove(self, Queued q) except -1
     cdef int count_kind(self, Queued q, int change) except -1

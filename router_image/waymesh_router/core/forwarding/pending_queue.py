@@ -40,7 +40,6 @@ class PendingGroup:
         self.at = 0
         self.base = 0  # `Queued.place` of items[0]
         self.count = 0
-        self.walk = 0  # places that a walk has not reached
 
     def append(self, q: Queued) -> None:
         q.place = self.base + len(self.items)
@@ -79,24 +78,32 @@ class PendingGroup:
             self.compact()
         return True
 
-    def some(self, count: cython.Py_ssize_t) -> list[Any]:
-        """The next deliveries of a walk over all, the newest ones first; None: one has left. [] at the end.
-
-        Places only move to the front, so none is left out that does not arrive or leave meanwhile.
-        """
-        end: cython.Py_ssize_t = min(self.walk, len(self.items))
-        self.walk = max(end - count, 0)
-        return self.items[self.walk : end]
-
     def compact(self) -> None:
         """Free the places of deliveries that left from among the others."""
         q: Queued
-        kept = self.waiting()
-        self.items = []
-        self.at = self.base = self.count = 0
-        for e in kept:
+        place: cython.Py_ssize_t
+        self.items = self.waiting()
+        for place, e in enumerate(self.items):
             q = e
-            self.append(q)
+            q.place = place
+        self.at = self.base = 0
+
+
+class PendingWalk:
+    """A walk over the deliveries of a group, the newest ones first."""
+
+    def __init__(self, group: PendingGroup) -> None:
+        self.group = group
+        self.left = len(group.items)  # places that it has not reached
+
+    def some(self, count: cython.Py_ssize_t) -> list[Any]:
+        """The next deliveries, in order of arrival; None: one has left. [] at the end.
+
+        Places only move to the front, so none is left out that does not arrive or leave meanwhile.
+        """
+        end: cython.Py_ssize_t = min(self.left, len(self.group.items))
+        self.left = max(end - count, 0)
+        return self.group.items[self.left : end]
 
 
 class PendingQueue:
@@ -137,18 +144,14 @@ class PendingQueue:
             found.sort(key=_arrival)
         return iter(found)
 
-    def groups(self) -> list[Any]:
-        """All groups, each at the begin of its walk, see `PendingGroup.some`."""
-        group: PendingGroup
+    def walks(self) -> list[Any]:
+        """A walk over each group."""
         found: list[Any] = [self.free, self.mesh]
         if self.barred is not None:
             found += self.barred.values()
         if self.grouped is not None:
             found += self.grouped.values()
-        for e in found:
-            group = e
-            group.walk = len(group.items)
-        return found
+        return [PendingWalk(group) for group in found]
 
     def may_be_overtaken(self) -> cython.bint:
         """Whether deliveries wait that a connection bars or that came from other routers: others may overtake them."""

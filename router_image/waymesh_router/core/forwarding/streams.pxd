@@ -15,4 +15,3 @@ cdef class Streams:
     cdef wait_for(self, Queued q, RouterLink link)
     cdef RouterLink instead(self, Queued q, RouterLink out)
     cdef list lost(self, RouterLink link)
-    cdef list take_back(self, RouterLink link, RouterConnection connection, long long until)

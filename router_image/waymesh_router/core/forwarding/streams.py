@@ -84,19 +84,15 @@ class Streams:
         return out if link is None else link
 
     def lost(self, link: RouterLink) -> list[Any]:
-        """A link has ended. Returns the deliveries that wait for it and may go elsewhere."""
+        """A link has ended. Takes out of its queue, and returns, the deliveries that wait for it alone: they may go
+        elsewhere. Aborted ones stay, see `Multicast.trim`."""
         self.links.lost(link)
-        return self.take_back(link, None, 0)
-
-    def take_back(self, link: RouterLink, connection: RouterConnection | None, until: cython.longlong) -> list[Any]:
-        """Remove deliveries that wait for a link alone: all, or those of a connection, see `Queued.came_from`. Aborted
-        ones stay, see `Multicast.trim`."""
         q: Queued
         back: list[Any] = []
         stay: deque[Any] = deque()
         for branch in link.queue or ():
             q = branch.queued
-            if q.alone and q.unstarted and (until == 0 or q.came_from(connection, until)):
+            if q.alone and q.unstarted:
                 q.alone = False
                 q.branches = None
                 q.to_routers = 0

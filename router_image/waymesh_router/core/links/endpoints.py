@@ -21,9 +21,9 @@ from waymesh_router.core.addresses.reserved import RESERVED
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding import exclusive
 from waymesh_router.core.forwarding.annotations import Annotations, local_annotations
-from waymesh_router.core.forwarding.grouped import release_waiting
 from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
+from waymesh_router.core.links.handing_back import HandingBack
 from waymesh_router.core.memory_levels import FULL, NORMAL
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.attaching import Place
     from waymesh_router.core.core_context import CoreContext
+    from waymesh_router.core.forwarding.multicast import Multicast
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
@@ -38,13 +39,16 @@ if TYPE_CHECKING:
 class EndpointLinks:
     """Consumers and producers of addresses."""
 
-    def __init__(self, context: CoreContext, addresses: AddressTable, pending: PendingDeliveries) -> None:
+    def __init__(
+        self, context: CoreContext, addresses: AddressTable, pending: PendingDeliveries, copies: Multicast
+    ) -> None:
         self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
         self.withheld: dict[RouterLink, None] = {}  # incoming links that get no credit because memory is short
         self._memory = NORMAL
         self._context = context
         self._addresses = addresses
         self._pending = pending
+        self._handing_back = HandingBack(context.portions, pending, copies)
         self._anonymous: Annotations = local_annotations(context.stamp, None)
 
     # ---- attach
@@ -202,10 +206,8 @@ class EndpointLinks:
             self._addresses.refresh(address)
 
     def hand_back(self, lk: RouterLink) -> None:
-        """Release the unsettled deliveries that arrived on a link and wait for a consumer."""
-        self._pending.release_from(lk)
-        if lk.address is not None and lk.address.groups is not None:
-            release_waiting(self._pending, lk.address, lk)
+        """Release the unsettled deliveries that arrived on a retiring link and wait for a consumer."""
+        self._handing_back.begin(lk)
 
     def leave(self, address: Address, lk: RouterLink) -> None:
         """Remove a link from its address."""

@@ -6,7 +6,7 @@ from waymesh_router.core.forwarding.credit cimport CreditEvents
 from waymesh_router.core.forwarding.gathering cimport Gathering
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.pending cimport PendingDeliveries
-from waymesh_router.core.forwarding.pending_queue cimport PendingGroup, PendingQueue
+from waymesh_router.core.forwarding.pending_queue cimport PendingQueue, PendingWalk
 from waymesh_router.core.link_routing.transfers cimport RoutedLinks
 from waymesh_router.core.model cimport Address, Branch, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement

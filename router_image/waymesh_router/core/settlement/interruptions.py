@@ -11,7 +11,7 @@ from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
 from waymesh_router.core.forwarding.multicast import Multicast, take_of
 from waymesh_router.core.forwarding.pending import PendingDeliveries
-from waymesh_router.core.forwarding.pending_queue import PendingGroup, PendingQueue
+from waymesh_router.core.forwarding.pending_queue import PendingQueue, PendingWalk
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import Address, Branch, Queued, RouterConnection, RouterLink
 from waymesh_router.core.portions import AT_ONCE, RoundsOfEach
@@ -341,7 +341,7 @@ def search_waiting(
     until: cython.longlong,
 ) -> list[Any]:
     """Find the messages of a client that is about to be disconnected, or, with None, of all senders that are gone, at
-    some links and addresses. Returns what `drop_found` drops: copies that have left their queue, and groups of
+    some links and addresses. Returns what `drop_found` drops: copies that have left their queue, and walks over
     deliveries. What still arrives is dropped now. `until`: see `Queued.came_from`."""
     lk: RouterLink
     address: Address
@@ -350,9 +350,6 @@ def search_waiting(
     for e in links:
         lk = e
         if lk.is_sender:
-            if lk.awaited:
-                for back in parts.pending.streams.take_back(lk, connection, until):
-                    parts.pending.give_back(back, RELEASED)
             if lk.partner is None and lk.queue is not None:
                 found += take_of(parts.multicast, lk, connection, until)
         elif lk.connection is connection:
@@ -364,7 +361,7 @@ def search_waiting(
         address = e
         waiting = address.pending
         if waiting is not None:
-            found += waiting.groups()
+            found += waiting.walks()
     return found
 
 
@@ -377,16 +374,16 @@ def drop_found(
 ) -> None:
     """Look at up to `count` messages of `found`, and release those of the client that wait still."""
     branch: Branch
-    group: PendingGroup
+    walk: PendingWalk
     q: Queued
     while count > 0 and found:
         count -= 1
         e = found.pop()
-        if isinstance(e, PendingGroup):
-            group = e
-            some = group.some(A_STEP)
+        if isinstance(e, PendingWalk):
+            walk = e
+            some = walk.some(A_STEP)
             if some:
-                found.append(group)
+                found.append(walk)
                 found += some
         elif isinstance(e, Branch):
             branch = e
