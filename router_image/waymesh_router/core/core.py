@@ -336,10 +336,7 @@ class Core(Handler):
     # ---- transfers
     def on_transfer(self, link: Link, transfer: IncomingTransfer) -> None:
         lk: RouterLink = link  # type: ignore[assignment]
-        if lk.partner is not None:
-            self.routed_links.on_transfer(lk, transfer)
-        else:
-            self.forwarder.on_transfer(lk, transfer)
+        self.forwarder.on_transfer(lk, transfer)
 
     def on_oversized(self, link: Link, transfer: IncomingTransfer) -> None:
         lk: RouterLink = link  # type: ignore[assignment]

@@ -80,8 +80,6 @@ cdef class RouterLink(Link):
     cdef public Address seen_address
     cdef public bytearray head
     cdef public Py_ssize_t head_due
-    cdef public RouterLink stream
-    cdef public Delivery stream_delivery
     cdef public Queued queued
     cdef public bint discard
     cdef public RouterLink feeder

@@ -123,9 +123,7 @@ class RouterLink(Link):
         self.seen_address: Address | None = None
         self.head: bytearray | None = None  # incomplete sections of the message that arrives
         self.head_due = 0
-        self.stream: RouterLink | None = None  # consumer of the delivery that arrives
-        self.queued: Queued | None = None  # record of the delivery that arrives
-        self.stream_delivery: Delivery | None = None
+        self.queued: Queued | None = None  # record of the delivery that arrives, if it has several frames
         self.discard = False  # ignore the remaining frames of the delivery that arrives
         self.feeder: RouterLink | None = None  # outgoing: source of the delivery in progress
         self.queue: deque[Any] | None = None  # waiting for credit: Branch; on a link route Queued

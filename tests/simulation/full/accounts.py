@@ -23,7 +23,7 @@ def accounts(router: SimRouter, empty: bool = False) -> list[str]:
         if link.kind == ROUTED:
             continue
         where = f"{name}: {link.name} ({'out' if link.is_sender else 'in'} {link.address and link.address.key})"
-        if link.unsettled or link.queue or link.stream or link.queued or link.busy or link.backlog or link.mid_delivery:
+        if link.unsettled or link.queue or link.queued or link.busy or link.backlog or link.mid_delivery:
             found.append(f"{where} is not idle")
         if link.kept or link.full or link.feeder or link.discard or link.head:
             found.append(f"{where} keeps {link.kept}")

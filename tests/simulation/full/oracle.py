@@ -144,7 +144,7 @@ def leftovers(network: Network) -> list[str]:
             if a.pending or any(target.outstanding for target in a.targets.values()):
                 found.append(f"{router.name}: deliveries of {key}")
         for link in core.links.values():
-            under_way = link.stream or link.queued or link.busy or link.backlog or link.mid_delivery
+            under_way = link.queued or link.busy or link.backlog or link.mid_delivery
             if link.unsettled or link.queue or under_way:
                 found.append(f"{router.name}: {link.name} is not idle")
             if not link.is_sender and link.outstanding:

@@ -13,7 +13,8 @@ from waymesh_router.core.forwarding.pending cimport PendingDeliveries
 from waymesh_router.core.forwarding.pending_queue cimport PendingQueue
 from waymesh_router.core.forwarding.sections cimport Sections
 from waymesh_router.core.forwarding.section_order cimport SectionOrder, goes_on_in_order, is_usual
-from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
+from waymesh_router.core.link_routing.transfers cimport RoutedLinks
+from waymesh_router.core.model cimport Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
@@ -25,6 +26,7 @@ cdef class Forwarder:
     cdef OwnMessages own_messages
     cdef LaterFrames later_frames
     cdef Gathering gathering
+    cdef RoutedLinks routed
     cdef Sections sections
     cdef Settlement settlement
     cdef Counters counters

@@ -1,6 +1,6 @@
 """The path of a message, from the incoming transfer frame to the outgoing frames.
 
-1. `Core.on_transfer` gets each frame; those of link routes go to `RoutedLinks`, all others come here.
+1. Each frame comes here; the first ones of link routes go to `RoutedLinks`.
 2. `Sections.scan` finds the message annotations, `MessageAddress` parses them and finds the address.
 3. `ConsumerChoice` selects a ready link (anycast), or all of them (`Multicast`).
 4. `send_scanned` writes the frame to that link; further frames follow it (`LaterFrames`). If no consumer is ready, the
@@ -38,7 +38,8 @@ from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED, SectionOrder
 from waymesh_router.core.forwarding.sections import Sections
-from waymesh_router.core.model import Address, RouterConnection, RouterLink
+from waymesh_router.core.link_routing.transfers import RoutedLinks
+from waymesh_router.core.model import Address, Queued, RouterConnection, RouterLink
 from waymesh_router.core.settlement.outcomes import RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
@@ -91,6 +92,7 @@ class Forwarder:
         self.own_messages = own_messages
         self.later_frames = later_frames
         self.gathering: Gathering = later_frames.gathering
+        self.routed: RoutedLinks = later_frames.routed
         self.sections: Sections = message_address.sections
         self.settlement: Settlement = multicast.settlement
         self.uplink_address: Address | None = message_address.addresses.uplink_address
@@ -98,12 +100,15 @@ class Forwarder:
         self.sampling: DeliverySampling = self.settlement.sampling
 
     def on_transfer(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """A transfer frame on a link that is not routed."""
+        """A transfer frame."""
         if transfer.first:
             lk.discard = False
             if lk.transfer_settled:
                 self.counters.count_presettled(lk)
-            self.first_frame(lk, transfer)
+            if lk.partner is None:
+                self.first_frame(lk, transfer)
+            else:
+                self.routed.first_frame(lk, lk.partner, transfer)
         elif lk.head is not None:
             self.more_head(lk, transfer)
         elif lk.checks_messages and not goes_on_in_order(lk, transfer):
@@ -240,6 +245,13 @@ class Forwarder:
                 self.forward_stream(lk, address, annotations, transfer)
                 return
         settled: cython.bint = lk.transfer_settled or out.snd_settle_mode == SETTLED_MODE
+        if self.choice.picked is not None and has_announced_window(self.choice.picked, annotations, settled):
+            annotations = meant_for(annotations, self.choice.picked.node.id, address.key, self.pending.stamp)
+        if transfer.more:
+            q: Queued | None = self.pending.sender.new_single(lk, address, annotations, transfer)
+            if q is not None:
+                self.pending.sender.send(q, out, None)
+            return
         d: Delivery | None = None
         if not settled:
             d = new_delivery()
@@ -247,26 +259,17 @@ class Forwarder:
             d.did = lk.transfer_id
             if not self.settlement.track(lk, d):
                 return
-        if self.choice.picked is not None and has_announced_window(self.choice.picked, annotations, settled):
-            annotations = meant_for(annotations, self.choice.picked.node.id, address.key, self.pending.stamp)
         oid: cython.uint = send_scanned(lk, out, settled, annotations, self.sections, transfer)
         self.counters.count_out(address, out)
         if self.sampling.current is not None:
             self.sampling.went_out(self.sampling.current, out)
-        if d is not None:
-            d.sent = not transfer.more
-            self.settlement.track_outgoing(d, out, oid, self.choice.picked)
-        if transfer.more:
-            lk.stream = out
-            lk.stream_delivery = d
-            out.feeder = lk
-            if out.backlog is not None:
-                lk.session.hold_window(out)
-        elif d is None:
+        if d is None:
             out.presettled += 1
             self.settlement.forwarded_settled(lk)
-        elif lk.shared():
-            lk.return_credit()
+        else:
+            self.settlement.track_outgoing(d, out, oid, self.choice.picked)
+            if lk.shared():
+                lk.return_credit()
 
     def forward_stream(
         self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer

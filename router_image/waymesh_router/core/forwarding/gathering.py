@@ -30,10 +30,9 @@ class Gathering:
 
     def begin(self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer) -> None:
         """Keep the scanned first frame of an incomplete delivery."""
-        q: Queued = self.pending.sender.new_queued(lk, address, annotations, transfer)
-        if not q.settled and not self.pending.sender.track_incoming(q, lk):
+        q: Queued | None = self.pending.sender.new_single(lk, address, annotations, transfer)
+        if q is None:
             return
-        q.unstarted = 1
         q.gathers = True
         self.deliveries[q] = None
         self.pending.sender.budget.take(q, q.size)

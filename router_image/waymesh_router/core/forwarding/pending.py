@@ -332,7 +332,8 @@ class PendingDeliveries:
 
     def withdraw(self, q: Queued) -> None:
         """Remove an incomplete delivery from the queue: its sender is gone or has aborted it."""
-        self.sender.end_sample(q, LOST)
+        if q.delivery is None or q.delivery.link is not None:
+            self.sender.end_sample(q, LOST)
         self.take_out(q.address, q)
 
     def take_out(self, address: Address, q: Queued) -> cython.bint:

@@ -21,6 +21,7 @@ cdef class QueuedSender:
     cdef long long arrived
     cdef Py_ssize_t next_arrival(self) except -1
     cdef Queued new_queued(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
+    cdef Queued new_single(self, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer)
     cdef bint track_incoming(self, Queued q, RouterLink lk) except -1
     cdef int send(self, Queued q, RouterLink out, Branch branch) except -1
     cdef send_parts(self, Queued q, RouterLink out)
@@ -32,6 +33,7 @@ cdef class QueuedSender:
     cdef end_sample(self, Queued q, str outcome)
 
 cdef unsigned int send_with_state(RouterLink out, bint settled, bint more, bytes data, unsigned int form, bytes state) except? 0xffffffff
+cdef goes_on(Queued q, RouterLink out, Branch branch, bint settled)
 cdef long long size_on(RouterLink out, Queued q) except -1
 cdef bytes outgoing_annotations(RouterLink out, Annotations annotations)
 cdef unsigned int send_scanned(RouterLink lk, RouterLink out, bint settled, Annotations annotations, Sections sections, IncomingTransfer transfer) except? 0xffffffff

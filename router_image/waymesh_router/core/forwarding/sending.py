@@ -100,6 +100,19 @@ def size_on(out: RouterLink, q: Queued) -> cython.longlong:
     return size
 
 
+def goes_on(q: Queued, out: RouterLink, branch: Branch | None, settled: cython.bint) -> None:
+    """What has arrived of an incomplete delivery was sent on a link: further frames follow on it, see `Outflow`."""
+    lk: RouterLink = q.link  # type: ignore[assignment]  # its frames arrive on it
+    out.feeder = lk
+    if branch is None:
+        branch = Branch(q, out)
+        branch.delivery = None if settled else q.delivery
+        branch.started = True
+        q.branches = [branch]
+    if out.backlog is not None:
+        lk.session.hold_window(out)
+
+
 class QueuedSender:
     """Sends queued deliveries to ready links, and updates the records after the last part."""
 
@@ -156,6 +169,14 @@ class QueuedSender:
             self.sampling.current.waits = True
         return q
 
+    def new_single(
+        self, lk: RouterLink, address: Address, annotations: Annotations, transfer: IncomingTransfer
+    ) -> Queued | None:
+        """A record for one consumer. None if the id of the delivery is in use, which ends the session."""
+        q: Queued = self.new_queued(lk, address, annotations, transfer)
+        q.unstarted = 1
+        return q if q.settled or self.track_incoming(q, lk) else None
+
     def track_incoming(self, q: Queued, lk: RouterLink) -> cython.bint:
         """Record the incoming half of an unsettled delivery. False if its id is in use, which ends the session."""
         d: Delivery = new_delivery()
@@ -197,12 +218,7 @@ class QueuedSender:
         if branch is not None:
             branch.started = True
         if not q.complete:
-            out.feeder = q.link
-            if branch is None:
-                branch = Branch(q, out)
-                branch.delivery = None if settled else q.delivery
-                branch.started = True
-                q.branches = [branch]
+            goes_on(q, out, branch, settled)
         if q.unstarted == 0:
             q.drop_data()
             self.all_started(q)
@@ -243,6 +259,8 @@ class QueuedSender:
     def all_started(self, q: Queued) -> None:
         """All consumers have started: free the budget and release the sender's session."""
         lk: RouterLink | None = q.link
+        if q.complete:
+            q.branches = None  # each refers to the record
         self.budget.give(q)
         if lk is not None:
             self.budget.release(lk)

@@ -14,12 +14,11 @@ cdef class RoutedLinks:
     cdef Settlement settlement
     cdef Counters counters
     cdef BufferBudget budget
-    cdef on_transfer(self, RouterLink lk, IncomingTransfer transfer)
     cdef first_frame(self, RouterLink lk, RouterLink out, IncomingTransfer transfer)
     cdef keep_back(self, Queued q, RouterLink lk, RouterLink out)
-    cdef hold(self, Queued q, RouterLink lk, RouterLink out, bytes payload)
+    cdef hold(self, Queued q, RouterLink lk, bytes payload)
     cdef send(self, Queued q, RouterLink out, IncomingTransfer transfer)
-    cdef sent(self, RouterLink lk, RouterLink out)
+    cdef sent(self, RouterLink lk, Queued q, RouterLink out)
     cdef drop_held(self, RouterLink lk, Queued q)
     cdef return_credit(self, RouterLink lk, RouterLink out)
     cdef pass_credit(self, RouterLink out)

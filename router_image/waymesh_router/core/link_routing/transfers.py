@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import cython
 
-from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, UNAUTHORIZED_ACCESS
+from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL
 from waymesh_router.core.attaching import EMPTY_REJECTED, POLICY_REJECTED, TAG_REJECTED
 from waymesh_router.core.counters import Counters
 from waymesh_router.core.forwarding.buffer_budget import BufferBudget
-from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED
 from waymesh_router.core.link_routing import no_local
 from waymesh_router.core.model import Queued, RouterLink
 from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
@@ -27,14 +26,14 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import conn_put, send_more
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_amqp.wire import serial_add
-    from cython.cimports.waymesh_router.core.forwarding.section_order import goes_on_in_order
+    from cython.cimports.waymesh_router.core.forwarding.sending import goes_on
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import conn_put, send_more
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_amqp.wire import serial_add
-    from waymesh_router.core.forwarding.section_order import goes_on_in_order
+    from waymesh_router.core.forwarding.sending import goes_on
     from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
@@ -62,32 +61,6 @@ class RoutedLinks:
         self.budget = budget
 
     # ---- transfers
-    def on_transfer(self, lk: RouterLink, transfer: IncomingTransfer) -> None:
-        """A transfer frame on a routed link."""
-        out: RouterLink = lk.partner  # type: ignore[assignment]
-        if transfer.first:
-            lk.discard = False
-            if lk.transfer_settled:
-                self.counters.count_presettled(lk)
-            self.first_frame(lk, out, transfer)
-        elif lk.checks_messages and not goes_on_in_order(lk, transfer):
-            lk.permit.message_denied()
-            lk.detach(UNAUTHORIZED_ACCESS, SECTIONS_DENIED)
-        elif lk.queued is not None:
-            q: Queued = lk.queued
-            q.complete = not transfer.more
-            if not transfer.more:
-                lk.queued = None
-            self.hold(q, lk, out, transfer.payload())
-        elif lk.stream is not None:
-            send_more(out, transfer.more, transfer.data, transfer.start, transfer.end)
-            if not transfer.more:
-                self.sent(lk, out)
-            elif out.backlog is not None or out.connection.backed_up():
-                lk.session.hold_window(out)
-        elif not transfer.more:
-            lk.discard = False
-
     def first_frame(self, lk: RouterLink, out: RouterLink, transfer: IncomingTransfer) -> None:
         """A delivery begins: forward it, or queue it until the receiver can take it."""
         if transfer.tag_bytes > MAX_TAG_BYTES:
@@ -125,6 +98,8 @@ class RoutedLinks:
         elif out.client is not None and no_local.is_from(transfer.payload(), out.client):
             self.keep_back(q, lk, out)
             return
+        q.size = transfer.end - transfer.start
+        q.unstarted = 1
         if out.queue is None and out.ready():
             self.send(q, out, transfer)
             return
@@ -133,7 +108,7 @@ class RoutedLinks:
         if out.queue is None:
             out.queue = deque()
         out.queue.append(q)
-        self.hold(q, lk, out, transfer.payload())
+        self.hold(q, lk, transfer.payload())
 
     def keep_back(self, q: Queued, lk: RouterLink, out: RouterLink) -> None:
         """The receiver requested no messages from its own client: accept this one on its behalf."""
@@ -141,8 +116,9 @@ class RoutedLinks:
             self.settlement.settle_incoming(q.delivery, ACCEPTED)
         self.return_credit(lk, out)
 
-    def hold(self, q: Queued, lk: RouterLink, out: RouterLink, payload: bytes) -> None:
-        """Queue more bytes of a delivery for `out`."""
+    def hold(self, q: Queued, lk: RouterLink, payload: bytes) -> None:
+        """Keep more bytes of a delivery that waits for the partner of lk."""
+        out: RouterLink = lk.partner  # type: ignore[assignment]
         q.add(payload)
         out.held -= q.kept
         self.budget.take(q, len(payload))
@@ -151,7 +127,7 @@ class RoutedLinks:
             lk.session.hold_window(lk)
 
     def send(self, q: Queued, out: RouterLink, transfer: IncomingTransfer) -> None:
-        """Begin a delivery on a ready link; with `transfer.more`, further calls follow."""
+        """Begin a delivery on a ready link with all that has arrived of it."""
         lk: RouterLink = q.link  # type: ignore[assignment]
         session: Session = out.session
         conn: Connection = out.connection
@@ -176,27 +152,22 @@ class RoutedLinks:
         session.remote_window -= 1
         conn.mark_dirty()
         out.busy = transfer.more or split
+        q.unstarted = 0
         if q.delivery is not None:
             self.settlement.track_outgoing(q.delivery, out, oid, None)
-        lk.stream = out
-        lk.stream_delivery = q.delivery
-        out.feeder = lk
         if split:
             send_more(out, transfer.more, transfer.data, start + n, transfer.end)
         if not transfer.more:
-            self.sent(lk, out)
+            self.sent(lk, q, out)
             return
-        if out.backlog is not None:
-            lk.session.hold_window(out)
+        lk.queued = q
+        goes_on(q, out, None, q.settled)
         if lk.session.holds:
             lk.session.window_soon()  # the receiver waits for the remaining frames
 
-    def sent(self, lk: RouterLink, out: RouterLink) -> None:
+    def sent(self, lk: RouterLink, q: Queued, out: RouterLink) -> None:
         """The last frame of a delivery was sent."""
-        d: Delivery | None = lk.stream_delivery
-        lk.stream = None
-        lk.stream_delivery = None
-        out.feeder = None
+        d: Delivery | None = q.delivery
         if d is None:
             out.presettled += 1
         else:
@@ -207,12 +178,11 @@ class RoutedLinks:
             lk.session.hold_window(out)
 
     def drop_held(self, lk: RouterLink, q: Queued) -> None:
-        """Drop the incomplete delivery of lk that waits for its partner."""
+        """Drop the incomplete delivery of lk, the last one that waits for its partner."""
         out: RouterLink = lk.partner  # type: ignore[assignment]
-        lk.queued = None
         queue = out.queue
-        if queue is not None and q in queue:
-            queue.remove(q)
+        if queue is not None:
+            queue.pop()
             out.held -= q.kept
             if not queue:
                 out.queue = None
@@ -260,6 +230,7 @@ class RoutedLinks:
                 lk.queued = None
             out.held -= q.kept
             self.send(q, out, whole_transfer(q.payload(), not q.complete))
+            q.drop_data()
             self.budget.give(q)
         if out.held <= HELD_LIMIT:
             self.budget.release(lk)

@@ -19,12 +19,10 @@ from waymesh_router.core.settlement.outcomes import MODIFIED_FAILED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_amqp.outcomes import RELEASED_CODE
     from cython.cimports.waymesh_amqp.outgoing import abort
     from cython.cimports.waymesh_router.core.link_kinds import ROUTED
     from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
-    from waymesh_amqp.outcomes import RELEASED_CODE
     from waymesh_amqp.outgoing import abort
     from waymesh_router.core.link_kinds import ROUTED
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
@@ -77,55 +75,29 @@ class Interruptions:
 
     def cut_short(self, lk: RouterLink, d: Delivery) -> None:
         """The consumer settled a delivery that still arrives, without accepting it: send no more frames of it."""
-        if lk.stream_delivery is d:
-            out: RouterLink = lk.stream  # type: ignore[assignment]
-            self.leave_stream(lk, out)
-            if out.usable():
-                abort(out)
-                self.credit.on_credit(out)
-        elif lk.queued is not None and lk.queued.delivery is d:
-            self.drop_queued(lk)
-        else:
-            return
-        lk.discard = True
+        if lk.queued is not None and lk.queued.delivery is d:
+            self.drop_arriving(lk)
+            lk.discard = True
 
     def drop_arriving(self, lk: RouterLink) -> None:
-        """Drop the delivery that arrives on a link, from its queue or its consumers."""
-        if lk.stream is not None:
-            self.drop_stream(lk)
-        elif lk.queued is not None:
-            self.drop_queued(lk)
-
-    def drop_stream(self, lk: RouterLink) -> None:
-        """Abort the delivery that streams from lk to one consumer."""
-        out: RouterLink = lk.stream  # type: ignore[assignment]
-        d: Delivery | None = lk.stream_delivery
-        self.leave_stream(lk, out)
-        abort(out)
-        if d is not None:
-            self.settlement.forget(d)
-        self.credit.on_credit(out)
-
-    def leave_stream(self, lk: RouterLink, out: RouterLink) -> None:
-        """Send no more frames from lk to its consumer."""
-        lk.stream = None
-        lk.stream_delivery = None
-        out.feeder = None
-
-    def drop_queued(self, lk: RouterLink) -> None:
-        """Drop the incomplete queued delivery of lk from its queue and its consumers."""
-        q: Queued = lk.queued  # type: ignore[assignment]
+        """Drop the delivery that arrives on a link, if any, from its queue, and abort it toward its consumers."""
+        q: Queued | None = lk.queued
         branch: Branch
-        if lk.partner is not None:
-            self.routed.drop_held(lk, q)
+        if q is None:
             return
         lk.queued = None
-        if q.gathers:
-            self.gathering.leave(q)
-        self.pending.withdraw(q)
+        if lk.kind != ROUTED:
+            if q.gathers:
+                self.gathering.leave(q)
+            self.pending.withdraw(q)
+        elif q.unstarted:
+            self.routed.drop_held(lk, q)
+            return
         q.unstarted = 0
         q.drop_data()
-        for e in q.branches or ():
+        branches = q.branches
+        q.branches = None
+        for e in branches or ():
             branch = e
             out: RouterLink = branch.out
             if branch.started and out.feeder is lk:
@@ -151,9 +123,7 @@ class Interruptions:
         feeder: RouterLink | None = out.feeder
         out.feeder = None
         if feeder is not None:
-            d: Delivery | None = feeder.stream_delivery if feeder.stream is out else None
-            if d is None and feeder.queued is not None:
-                d = feeder.queued.delivery
+            d: Delivery | None = None if feeder.queued is None else feeder.queued.delivery
             if d is not None:
                 self.end_outgoing(out, d)
         if out.unsettled:
@@ -163,7 +133,7 @@ class Interruptions:
                 for e in ring.of(out):
                     self.end_outgoing(out, e)
         if feeder is not None:
-            self.on_consumer_lost(feeder, out)
+            self.on_consumer_lost(feeder)
         if out.streaming or out.awaited:
             for e in self.pending.streams.lost(out):
                 self.pending.wait_again(e)
@@ -187,17 +157,18 @@ class Interruptions:
             if arriving is not None:
                 self.cut_short(arriving, d)
 
-    def on_consumer_lost(self, feeder: RouterLink, out: RouterLink) -> None:
-        """The consumer of a delivery that still arrives is lost: report an outcome if no delivery record did."""
-        if feeder.stream is out:
-            if feeder.stream_delivery is None and not feeder.transfer_settled:
-                self.settlement.counters.count_outcome(feeder, RELEASED_CODE)
-                feeder.session.settle(feeder.transfer_id, RELEASED)
-            feeder.stream = None
-            feeder.stream_delivery = None
-            feeder.discard = True
-        elif feeder.queued is not None and feeder.queued.group is None and feeder.queued.delivery is not None:
-            self.settlement.settle_incoming(feeder.queued.delivery, RELEASED)
+    def on_consumer_lost(self, feeder: RouterLink) -> None:
+        """A consumer of a delivery that still arrives is lost, perhaps the only one."""
+        q: Queued | None = feeder.queued
+        if q is None or q.group is not None or q.branches is None or len(q.branches) > 1:
+            return
+        if q.delivery is None:
+            self.multicast.sender.end_sample(q, LOST)
+        else:  # it was sent settled, otherwise it has its outcome
+            self.settlement.settle_incoming(q.delivery, RELEASED)
+        q.branches = None
+        feeder.queued = None
+        feeder.discard = True
 
     def producer_lost(self, lk: RouterLink) -> None:
         """An incoming link has ended: abort its incomplete delivery; complete ones continue without a sender."""
@@ -300,8 +271,7 @@ class Interruptions:
             self.consumer_lost(lk)
         else:
             if other is not None:
-                if lk.queued is not None:
-                    self.routed.drop_held(lk, lk.queued)
+                self.drop_arriving(lk)
                 self.routed.release_held(other)
             self.producer_lost(lk)
 
@@ -321,9 +291,7 @@ class Interruptions:
             lk = e  # type: ignore[assignment]
             if lk is None or lk.is_sender:
                 continue
-            if lk.stream is not None:
-                return True
-            if lk.partner is None and lk.queued is not None and lk.queued.unstarted == 0:
+            if lk.queued is not None and lk.queued.unstarted == 0:
                 return True
         return False
 

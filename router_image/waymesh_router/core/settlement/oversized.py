@@ -61,9 +61,7 @@ def refuse_oversized(parts: Interruptions, lk: RouterLink, transfer: IncomingTra
 
 def has_outcome(lk: RouterLink) -> cython.bint:
     """Whether the delivery that arrives has been settled already."""
-    d: Delivery | None = lk.stream_delivery
-    if d is None and lk.queued is not None:
-        d = lk.queued.delivery
+    d: Delivery | None = None if lk.queued is None else lk.queued.delivery
     return d is not None and d.link is None
 
 
