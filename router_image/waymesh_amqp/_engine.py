@@ -71,7 +71,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.addresses.table",
     "waymesh_router.core.link_routing.transfers",
     "waymesh_router.core.forwarding.credit",
-    "waymesh_router.core.forwarding.later_frames",
+    "waymesh_router.core.forwarding.outflow",
     "waymesh_router.core.forwarding.message_address",
     "waymesh_router.core.forwarding.own_messages",
     "waymesh_router.core.forwarding.forwarder",

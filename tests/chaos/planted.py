@@ -135,16 +135,16 @@ def _forgotten_consumer() -> Replacement:
 
 def _damaged() -> Replacement:
     """Some frames in the middle of a message are left out."""
-    from waymesh_router.core.forwarding.later_frames import LaterFrames
+    from waymesh_router.core.forwarding.outflow import Outflow
 
-    on_frame: Any = LaterFrames.on_frame
+    on_frame: Any = Outflow.on_frame
     wrong = _nth(2)
 
-    def skip(self: LaterFrames, lk: Any, transfer: Any) -> None:
+    def skip(self: Outflow, lk: Any, transfer: Any) -> None:
         if not transfer.more or not wrong():
             on_frame(self, lk, transfer)
 
-    return LaterFrames, "on_frame", skip
+    return Outflow, "on_frame", skip
 
 
 def _overtaking() -> Replacement:

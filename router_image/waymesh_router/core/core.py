@@ -29,10 +29,10 @@ from waymesh_router.core.forwarding.demand import Demand
 from waymesh_router.core.forwarding.expiry import Expiry
 from waymesh_router.core.forwarding.forwarder import Forwarder
 from waymesh_router.core.forwarding.gathering import Gathering
-from waymesh_router.core.forwarding.later_frames import LaterFrames
 from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
 from waymesh_router.core.forwarding.opened_windows import OpenedWindows
+from waymesh_router.core.forwarding.outflow import Outflow
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pacing import Pacing
 from waymesh_router.core.forwarding.pending import PendingDeliveries
@@ -131,8 +131,8 @@ class Core(Handler):
         multicast.uplink_address = self.address_table.uplink_address
         message_address = MessageAddress(router_id, self.context.stamp, sections, self.address_table, self.relays)
         self.exchanges = Exchanges(self.context, self.address_table, self.own_messages)
-        later_frames = LaterFrames(sender, self.own_messages, self.interruptions)
-        self.forwarder = Forwarder(message_address, choice, multicast, pending, self.own_messages, later_frames)
+        outflow = Outflow(sender, self.own_messages, self.interruptions)
+        self.forwarder = Forwarder(message_address, choice, multicast, pending, self.own_messages, outflow)
         # read by management, telemetry and the control plane
         self.router_id = router_id
         self.log = log

@@ -5,7 +5,7 @@ from waymesh_router.core.delivery_sampling cimport DeliverySampling
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.forwarding.choice cimport ConsumerChoice
 from waymesh_router.core.forwarding.gathering cimport Gathering
-from waymesh_router.core.forwarding.later_frames cimport LaterFrames
+from waymesh_router.core.forwarding.outflow cimport Outflow
 from waymesh_router.core.forwarding.message_address cimport MessageAddress
 from waymesh_router.core.forwarding.multicast cimport Multicast
 from waymesh_router.core.forwarding.own_messages cimport OwnMessages
@@ -24,7 +24,7 @@ cdef class Forwarder:
     cdef readonly Multicast multicast
     cdef PendingDeliveries pending
     cdef OwnMessages own_messages
-    cdef LaterFrames later_frames
+    cdef Outflow outflow
     cdef Gathering gathering
     cdef RoutedLinks routed
     cdef Sections sections

@@ -3,7 +3,7 @@
 1. Each frame comes here; the first ones of link routes go to `RoutedLinks`.
 2. `Sections.scan` finds the message annotations, `MessageAddress` parses them and finds the address.
 3. `ConsumerChoice` selects a ready link (anycast), or all of them (`Multicast`).
-4. `send_scanned` writes the frame to that link; further frames follow it (`LaterFrames`). If no consumer is ready, the
+4. `send_scanned` writes the frame to that link; further frames follow it (`Outflow`). If no consumer is ready, the
    delivery waits in `PendingDeliveries` and `QueuedSender` sends it when `CreditEvents` reports credit.
 5. `Settlement` returns the outcome to the sender. `Interruptions` settles deliveries whose sender or consumer is lost.
 
@@ -31,9 +31,9 @@ from waymesh_router.core.delivery_sampling import DeliverySampling
 from waymesh_router.core.forwarding.annotations import Annotations, meant_for
 from waymesh_router.core.forwarding.choice import ConsumerChoice
 from waymesh_router.core.forwarding.gathering import Gathering
-from waymesh_router.core.forwarding.later_frames import LaterFrames
 from waymesh_router.core.forwarding.message_address import MessageAddress
 from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding.outflow import Outflow
 from waymesh_router.core.forwarding.own_messages import OwnMessages
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.section_order import SECTIONS_DENIED, SectionOrder
@@ -83,16 +83,16 @@ class Forwarder:
         multicast: Multicast,
         pending: PendingDeliveries,
         own_messages: OwnMessages,
-        later_frames: LaterFrames,
+        outflow: Outflow,
     ) -> None:
         self.message_address = message_address
         self.choice = choice
         self.multicast = multicast
         self.pending = pending
         self.own_messages = own_messages
-        self.later_frames = later_frames
-        self.gathering: Gathering = later_frames.gathering
-        self.routed: RoutedLinks = later_frames.routed
+        self.outflow = outflow
+        self.gathering: Gathering = outflow.gathering
+        self.routed: RoutedLinks = outflow.routed
         self.sections: Sections = message_address.sections
         self.settlement: Settlement = multicast.settlement
         self.uplink_address: Address | None = message_address.addresses.uplink_address
@@ -115,7 +115,7 @@ class Forwarder:
             lk.permit.message_denied()
             lk.detach(UNAUTHORIZED_ACCESS, SECTIONS_DENIED)
         else:
-            self.later_frames.on_frame(lk, transfer)
+            self.outflow.on_frame(lk, transfer)
         if self.sampling.current is not None:
             self.sampling.frame_handled(lk)
 

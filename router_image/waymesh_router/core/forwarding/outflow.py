@@ -35,7 +35,7 @@ PART_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
 """Bytes of an incomplete delivery that may wait before its session is held."""
 
 
-class LaterFrames:
+class Outflow:
     """Passes them to the consumers that have begun (`Branch.started`) and keeps them for the others."""
 
     def __init__(self, sender: QueuedSender, own_messages: OwnMessages, interruptions: Interruptions) -> None:

@@ -11,7 +11,7 @@ from waymesh_router.core.settlement.interruptions cimport Interruptions
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 @cython.final
-cdef class LaterFrames:
+cdef class Outflow:
     cdef QueuedSender sender
     cdef OwnMessages own_messages
     cdef Interruptions interruptions
