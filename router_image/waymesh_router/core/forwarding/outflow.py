@@ -36,7 +36,11 @@ PART_LIMIT = cython.declare(cython.Py_ssize_t, 1 << 18)
 
 
 class Outflow:
-    """Passes them to the consumers that have begun (`Branch.started`) and keeps them for the others."""
+    """Passes them to the consumers of the delivery that have begun (`Branch.started`), and keeps them for the others.
+
+    Its record is the only state of a delivery that arrives, whether it goes straight to a consumer, waits, is copied,
+    or has a streaming link or a link route. Decision 0101.
+    """
 
     def __init__(self, sender: QueuedSender, own_messages: OwnMessages, interruptions: Interruptions) -> None:
         self.sender = sender
