@@ -9,7 +9,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
-from waymesh_router.core.delivery_sampling import DROPPED, NEVER, PRESETTLED, Sample, SamplePace
+from waymesh_router.core.delivery_sampling import DROPPED, LOST, NEVER, PRESETTLED, Sample, SamplePace
 
 MANY = 1_000_000
 
@@ -141,3 +141,29 @@ def test_a_quiet_second_changes_nothing() -> None:
     before = scene.core.sampling.until_next
     scene.core.sampling.tick(scene.core.now + 2)
     assert scene.core.sampling.until_next == before
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("way", ["aborted", "consumer leaves", "refused"])
+def test_a_delivery_that_ends_while_it_arrives_ends_its_sample_once(way: str, settled: bool, waits: bool) -> None:
+    scene = Scene()
+    consumer = scene.consumer(credit=0 if waits else 10)
+    producer = scene.producer()
+    scene.send(producer, more=True, settled=settled)
+    if waits:
+        consumer.send(frames.credit(10))
+    assert scene.ended == []
+    if way == "aborted":
+        producer.send(frames.transfer(None, aborted=True))
+    elif way == "consumer leaves":
+        consumer.send(frames.detach())
+        producer.send(frames.transfer(None))
+    else:
+        consumer.send(frames.disposition(0, state=RELEASED))
+        producer.send(frames.transfer(None))
+    if way == "refused":
+        outcome = PRESETTLED if settled else "released"
+    else:
+        outcome = "released" if way == "consumer leaves" and not settled else LOST
+    assert scene.outcomes == [outcome]
