@@ -10,6 +10,8 @@ times in seconds, what became of the messages, and the conditions of the Router 
 from __future__ import annotations
 
 import argparse
+import base64
+import random
 import re
 import shutil
 import tempfile
@@ -183,6 +185,41 @@ def killed_operator(cluster: Cluster) -> None:
     tell(f"  seconds for which the Service named a router that drains: {services.shown}")
 
 
+def shrink_amid_obstacle(cluster: Cluster) -> None:
+    """kubectl scale from four routers to two while the routers' configuration is too large for a ConfigMap."""
+    with (
+        loaded(cluster, "obstacle", 4, drain={"timeoutSeconds": 20}) as (mesh, _),
+        Services(mesh.namespace) as services,
+    ):
+        space = mesh.namespace
+        for number in range(4):
+            space.api.create(_large_policy(number), space.name)  # too large for the annotation of kubectl apply
+        found = space.wait("Router", "mesh", lambda it: condition_status(it, "Stalled") == "True", 180)
+        tell(f"  {found['status']['obstacles']}")
+        before, began = mesh.lives(), time.monotonic()
+        mesh.scale(2)
+        wait_until(lambda: set(mesh.pods()) == {"mesh-0", "mesh-1"}, LONG_S, "two routers")
+        tell(f"  4 → 2 routers after {time.monotonic() - began:.1f} s; a change takes {change(space, 'amid'):.2f} s")
+        tell(f"  {mesh.status()['obstacles']}")
+        for number in range(4):
+            space.delete("VhostPolicy", f"large-{number}")
+        tell(f"  without the policies: Ready and Converged after {timed(lambda: mesh.converged(2)):.1f} s")
+        same = all(before[name] == life for name, life in mesh.lives().items())
+        tell(f"  routers that stay {'untouched' if same else 'RESTARTED'}")
+    tell(f"  seconds for which the Service named a router that drains: {services.shown}")
+
+
+def _large_policy(number: int) -> Object:
+    """A VhostPolicy of half a megabyte that cannot be compressed much."""
+    chance = random.Random(number)
+
+    def names() -> list[str]:
+        return [base64.urlsafe_b64encode(chance.randbytes(750)).decode() for _ in range(64)]
+
+    groups = [{"name": f"group-{k}", "users": [f"user-{k}"], "sources": names(), "targets": names()} for k in range(4)]
+    return resource("VhostPolicy", f"large-{number}", routerRef=HERE, hostname=f"large-{number}", groups=groups)
+
+
 def older_chart(cluster: Cluster) -> None:
     """A chart with older definitions, in which a field is missing, is installed after the present one."""
     with loaded(cluster, "older", 2) as (mesh, _), tempfile.TemporaryDirectory() as folder:
@@ -269,6 +306,7 @@ SCENARIOS: dict[str, Callable[[Cluster], None]] = {
     "lost-node": lost_node,
     "deleted-namespace": deleted_namespace,
     "deleted-definition": deleted_definition,
+    "shrink-amid-obstacle": shrink_amid_obstacle,
     "older-chart": older_chart,
     "two-releases": two_releases,
     "unreachable": unreachable,
