@@ -14,6 +14,7 @@ from typing import Generic
 
 from waymesh_operator.errors import WaymeshError
 from waymesh_operator.planning.actions import Action
+from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.planning.plan import ObservedState, drift, entity_actions, plan
 from waymesh_operator.planning.status.conditions import MeshSnapshot, consumers_by_address
 from waymesh_operator.resources.dependents import Resources
@@ -42,6 +43,8 @@ class Reconciler(Generic[Facts]):
         self._refusals = Refusals(clocks.monotonic, again_s)
         self._delivered = DeliveredSeeds()
         self._steady = SteadyState(clocks.monotonic, clocks.now, full_s)
+        self._monotonic, self._full_s = clocks.monotonic, full_s
+        self._desired: tuple[float, Resources, Facts, DesiredState] | None = None
 
     async def turn(self, resources: Resources) -> State:
         """Reconcile once. Raises WaymeshError when actions have failed; the statuses are written before."""
@@ -52,7 +55,7 @@ class Reconciler(Generic[Facts]):
             seen = self._all(observation, facts)
             if not number and self._steady.holds(seen):
                 return "done"
-            this_pass = await self._plan(resources, observation, facts, this_pass)
+            this_pass = await self._plan(resources, observation, facts)
             result = await self._place.apply(this_pass, self._refusals.due(this_pass.actions))
             self._refusals.note(this_pass.actions, result)
             busy = busy or bool(result.taken)
@@ -91,12 +94,8 @@ class Reconciler(Generic[Facts]):
         observation = await self._place.observe(resources)
         return observation, await self._place.facts(resources)
 
-    async def _plan(
-        self, resources: Resources, observation: Observation, facts: Facts, former: Pass | None = None
-    ) -> Pass:
-        """`former`: an earlier pass with the same resources."""
-        refused = self._refusals.reasons
-        work = functools.partial(self._planned, resources, observation, facts, former, refused)
+    async def _plan(self, resources: Resources, observation: Observation, facts: Facts) -> Pass:
+        work = functools.partial(self._planned, resources, observation, facts, self._refusals.reasons)
         return await self._place.compute(work)
 
     def _planned(
@@ -104,13 +103,11 @@ class Reconciler(Generic[Facts]):
         resources: Resources,
         seen: Observation,
         facts: Facts,
-        former: Pass | None,
         refused: Mapping[RefusalKey, str],
     ) -> Pass:
         """Plan; in a thread where the place has one for it. The desired state of an earlier pass is still the right one
-        if the facts have not changed."""
-        same = former is not None and facts == former.facts
-        desired = former.desired if former is not None and same else self._place.desired(resources, facts)
+        if neither resources nor facts have changed."""
+        desired = self._desired_state(resources, facts)
         fresh = self._delivered.fresh(desired, seen, self._place.was_converged)
         observed = ObservedState(
             self._place.objects(),
@@ -128,6 +125,12 @@ class Reconciler(Generic[Facts]):
         if desired.mesh.paused:
             withheld = plan(replace(desired, mesh=replace(desired.mesh, paused=False)), observed)
         return Pass(resources, facts, seen, desired, observed, actions, found, withheld)
+
+    def _desired_state(self, resources: Resources, facts: Facts) -> DesiredState:
+        known, now = self._desired, self._monotonic()
+        if known is None or now >= known[0] or known[1:3] != (resources, facts):
+            known = self._desired = now + self._full_s, resources, facts, self._place.desired(resources, facts)
+        return known[3]
 
     def _all(self, observation: Observation, facts: Facts) -> object:
         """All on which plan and statuses depend."""

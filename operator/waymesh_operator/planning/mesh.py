@@ -177,7 +177,13 @@ def render(entities: Iterable[Entity]) -> str:
     """Render entities as text, without log modules at the default level, and without a policy that has only defaults,
     because routers of older images refuse policies."""
     written = [e for e in entities if not is_default(e) and (e.type != LOG or e.attributes["enable"] != "default")]
-    return "[\n" + ",\n".join(json.dumps(_row(entity), ensure_ascii=False) for entity in written) + "\n]\n"
+    return "[\n" + ",\n".join(map(_line, written)) + "\n]\n"
+
+
+def _line(entity: Entity) -> str:
+    if entity.known.line is None:
+        entity.known.line = json.dumps(_row(entity), ensure_ascii=False)
+    return entity.known.line
 
 
 def _row(entity: Entity) -> list[Any]:

@@ -150,9 +150,10 @@ def drift(
         found = {_key(step) for step in steps if step.router_id not in observed.fresh} - observed.refused
     unmanaged = 0
     for router in desired.mesh.routers:
-        known = {entity.key for entity in router.entities}
         live = observed.mesh.routers.get(router.id)
-        unmanaged += sum(_foreign(e) and e.key not in known for e in (live.entities if live else ()))
+        if foreign := [entity for entity in (live.entities if live else ()) if _foreign(entity)]:
+            known = {entity.key for entity in router.entities}
+            unmanaged += sum(entity.key not in known for entity in foreign)
     return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
 
 
@@ -176,18 +177,19 @@ def _applied(manifest: Manifest, observed: ObservedState) -> ApplyObject | None:
 
 def entity_actions(desired: DesiredState, observed: ObservedState) -> list[EntityAction]:
     """Return actions on the routers that run and stay."""
-    actions: list[EntityAction] = []
+    planned: list[EntityAction] = []
+    for router in desired.mesh.routers:
+        live = observed.mesh.routers.get(router.id)
+        if live is not None and live.state is RouterState.RUNNING:
+            planned += plan_entities(router.id, router.entities, live.entities)
+    if not planned:
+        return []
     running = {
         name: {entity.base_name for entity in router.entities}
         for name, router in observed.mesh.routers.items()
         if router.state is RouterState.RUNNING
     }
-    for router in desired.mesh.routers:
-        live = observed.mesh.routers.get(router.id)
-        if live is not None and live.state is RouterState.RUNNING:
-            planned = plan_entities(router.id, router.entities, live.entities)
-            actions += [action for action in planned if not _stays(action, desired, running)]
-    return actions
+    return [action for action in planned if not _stays(action, desired, running)]
 
 
 def _stays(action: EntityAction, desired: DesiredState, running: dict[str, set[str]]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from waymesh_schema.address_match import trimmed_match
@@ -37,6 +37,8 @@ class Address:
     created: str = ""
     uid: str = ""
     generation: int = 0
+    # What represents it on routers (`names.made_once`): it never changes.
+    made: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def match(self) -> str:
@@ -106,6 +108,8 @@ class AutoLink:
     created: str = ""
     uid: str = ""
     generation: int = 0
+    # What represents it on routers (`names.made_once`): it never changes.
+    made: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,8 @@ class LinkRoute:
     created: str = ""
     uid: str = ""
     generation: int = 0
+    # What represents it on routers (`names.made_once`): it never changes.
+    made: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def match(self) -> str:
@@ -338,7 +344,7 @@ def _losers(resources: Iterable[_R], keys: Callable[[_R], list[Hashable]]) -> di
     """Return the losers. A loser does not claim a key, so it cannot conflict with a third resource."""
     winners: dict[Hashable, _R] = {}
     lost: dict[Ref, _R] = {}
-    for resource in sorted(resources, key=lambda r: (r.created, r.ref)):
+    for resource in sorted(resources, key=lambda r: (r.created, r.ref.namespace, r.ref.name)):
         wanted = keys(resource)
         winner = next((winners[key] for key in wanted if key in winners), None)
         if winner is None:

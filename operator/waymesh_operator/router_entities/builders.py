@@ -37,6 +37,7 @@ from .names import (
     link_file,
     link_name,
     listener_file,
+    made_once,
 )
 
 
@@ -250,6 +251,7 @@ def telemetry_entity(telemetry: Telemetry, mesh: str, folder: str) -> Entity:
     )
 
 
+@made_once
 def address_entity(address: Address) -> Entity:
     """Build the entity of an Address. It sets every attribute: one that is removed from the manifest is reset at run
     time."""
@@ -343,6 +345,7 @@ def _url(place: tuple[str, int], tls: bool) -> str:
     return f"{'amqps' if tls else 'amqp'}://{host}:{place[1]}"
 
 
+@made_once
 def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
     """Build the entity of an AutoLink. Its name shows whether it is quiesced before it is deleted."""
     parts = (IMMEDIATE,) if autolink.deletion_policy == "Immediate" else ()
@@ -362,6 +365,7 @@ def autolink_entities(autolink: AutoLink) -> tuple[Entity, ...]:
     return (Entity(AUTOLINK, entity_name(autolink.ref, "AutoLink", *parts), attributes),)
 
 
+@made_once
 def linkroute_entities(linkroute: LinkRoute) -> tuple[Entity, ...]:
     """The entities of a LinkRoute, one for each direction."""
     common = {

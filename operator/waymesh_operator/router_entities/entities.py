@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from waymesh_operator.resources.dependents import Address, AutoLink, Broker, Dependent, LinkRoute
 from waymesh_operator.resources.exchange import Exchange
 from waymesh_operator.resources.router_link import RouterLink, read_token
@@ -42,10 +40,15 @@ def entities_of(resource: Dependent, secrets: Secrets, credentials: str = CREDEN
             return () if resource.incoming_id else broker_entities(resource, _username(resource, secrets), credentials)
 
 
-@functools.lru_cache(maxsize=16384)
 def refusal(entity: Entity) -> str:
     """Why a router would refuse the entity, empty if it would not. A router whose seed has such an entity does not
     start. The CRDs refuse such values too, but those in a cluster may be older than the operator."""
+    if entity.known.refusal is None:
+        entity.known.refusal = _refusal(entity)
+    return entity.known.refusal
+
+
+def _refusal(entity: Entity) -> str:
     given = {name: value for name, value in entity.attributes.items() if value is not None}
     named = given if entity.type in STANDING_TYPES else {**given, "name": entity.name}
     try:

@@ -6,11 +6,13 @@ replacement that is created while its predecessor still exists gets a suffix lik
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from waymesh_operator.resources.dependents import Address, AutoLink, LinkRoute
 from waymesh_operator.resources.router import Ref
 
 OWNED_PREFIX = "k8s/"
@@ -30,6 +32,7 @@ MANAGED_TYPES = (
     TELEMETRY, POLICY, ROUTER,
 )  # fmt: skip
 """Types whose live entities are compared with the desired ones, in the order of creation."""
+_SINGLE = frozenset({ROUTER, TELEMETRY, POLICY})
 STANDING_TYPES = (LOG, TELEMETRY, POLICY, ROUTER)
 """Types whose entities every router creates at its start, with names that it chooses."""
 MESH_PROFILE = "mesh"
@@ -41,13 +44,27 @@ USERS_NAME = "waymesh"
 SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
+class Known:
+    """What was computed from an entity, which does not change. With thousands of them, nearly all are the same objects
+    in each turn."""
+
+    # Why routers refuse it (`entities.refusal`); None: not computed.
+    refusal: str | None = None
+    # Its line in a seed (`planning.mesh.render`).
+    line: str | None = None
+    # The desired entity with which this live one agrees (`actions.agrees`).
+    agrees_with: Entity | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Entity:
     """An entity, desired or as a router reports it. `type` is its short name in the schema."""
 
     type: str
     name: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    known: Known = field(default_factory=Known, init=False, compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash((self.type, self.name))
@@ -60,12 +77,32 @@ class Entity:
     @property
     def key(self) -> tuple[str, str]:
         """Identifies the entity across replacements. For some types, a router has exactly one entity, with any name."""
-        return self.type, "" if self.type in (ROUTER, TELEMETRY, POLICY) else self.base_name
+        if self.type in _SINGLE:
+            return self.type, ""
+        return self.type, self.name if "~" not in self.name else self.base_name
 
     @property
     def owned(self) -> bool:
         """Whether the entity was made for a resource, by its name."""
         return self.name.startswith(OWNED_PREFIX)
+
+
+_Numerous = TypeVar("_Numerous", Address, AutoLink, LinkRoute)
+_Made = TypeVar("_Made")
+
+
+def made_once(make: Callable[[_Numerous], _Made]) -> Callable[[_Numerous], _Made]:
+    """Decorate the builder of what represents a resource: the same resource always has the same entities, as objects,
+    too."""
+
+    @functools.wraps(make)
+    def kept(resource: _Numerous) -> _Made:
+        if not resource.made:
+            resource.made.append(make(resource))
+        found: _Made = resource.made[0]
+        return found
+
+    return kept
 
 
 def entity_name(ref: Ref, kind: str, *parts: str) -> str:

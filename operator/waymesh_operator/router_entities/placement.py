@@ -125,7 +125,8 @@ def credential_files(resources: Resources, secrets: Secrets, verdicts: Verdicts)
 
 def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
     """Return resources with a good verdict, in an order that does not depend on their arrival."""
-    return [item for item in sorted(resources, key=lambda r: r.ref) if verdicts[kind, item.ref].good]
+    ordered = sorted(resources, key=lambda r: (r.ref.namespace, r.ref.name))
+    return [item for item in ordered if verdicts[kind, item.ref].good]
 
 
 def _ordinals(peer: Broker | RouterLink | Exchange, router: Router) -> frozenset[int] | None:

@@ -261,7 +261,7 @@ class LiveRouter:
     def _read(self, now: float, addresses: bool) -> Reading:
         try:
             if self._entities is None or now - self._entities_at >= ENTITIES_S:
-                self._entities = {(e.type, e.name): e for e in read_entities(self._client)}
+                self._entities = self._kept(read_entities(self._client))
                 self._consumers = read_consumers(self._client) if addresses else {}
                 there = any(entity.type == VHOST for entity in self._entities.values())
                 self._vhosts = read_vhosts(self._client) if there else VhostCounts()
@@ -318,9 +318,20 @@ class LiveRouter:
         types = {e.type for e in self._entities.values() if e.type in (AUTOLINK, LINKROUTE) or leads_out(e)}
         fresh = read_entities(self._client, sorted(types))
         kept = {key: entity for key, entity in self._entities.items() if key[0] not in types}
-        self._entities = kept | {(entity.type, entity.name): entity for entity in fresh}
+        self._entities = kept | self._kept(fresh)
         self._read_containers()
         self._states_at = now
+
+    def _kept(self, read: Iterable[Entity]) -> dict[tuple[str, str], Entity]:
+        """Return what was read, by type and name. What has not changed remains the same object, so that comparing
+        thousands of entities costs little."""
+        former = self._entities or {}
+        found = {}
+        for entity in read:
+            key = entity.type, entity.name
+            known = former.get(key)
+            found[key] = known if known is not None and known.attributes == entity.attributes else entity
+        return found
 
     def _read_containers(self) -> None:
         """Read which brokers are connected; only if there is a listener for them, as a router may have many

@@ -155,6 +155,8 @@ class MeshSnapshot:
 
 def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) -> dict[Ref, int]:
     """Return the number of consumers of each Address; `live` has it for each mobile address, over all routers."""
+    if not live:
+        return {}
     prefixes: dict[str, int] = {}
     for address, count in live.items():
         for prefix in _prefixes(address):

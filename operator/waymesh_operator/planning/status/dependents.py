@@ -119,7 +119,7 @@ def _incoming_status(
     if seen is not None and seen.verdict("Broker", broker.ref).good:
         there = seen.connected(broker.incoming_id)
         rows = [
-            _lost(router, seen) or Row(router.id, "active" if router.id in there else "inactive")
+            lost(router, seen) or Row(router.id, "active" if router.id in there else "inactive")
             for router in seen.desired.mesh.routers
         ]
     fields = {"connected": _share(rows)}
@@ -220,7 +220,7 @@ def _rows(kind: str, resource: Dependent, entities: Sequence[Entity], seen: Mesh
     return _where_connected(list(rows.values()), container, seen) if container else list(rows.values())
 
 
-def _lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
+def lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
     """Return the row of a router that does not answer; None for one that does."""
     observed = seen.observed.mesh.routers.get(router.id)
     if observed is None or observed.state not in RUNS:
@@ -233,9 +233,9 @@ def _lost(router: DesiredRouter, seen: MeshSnapshot) -> Row | None:
 
 
 def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
-    lost = _lost(router, seen)
-    if lost is not None:
-        return lost
+    gone = lost(router, seen)
+    if gone is not None:
+        return gone
     refused = seen.refused.get((router.id, entity.key))
     live = seen.live[router.id].get(entity.key)
     if refused:

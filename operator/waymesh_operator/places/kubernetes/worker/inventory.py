@@ -184,12 +184,12 @@ class Parser:
     """Parses the resources of one mesh."""
 
     def __init__(self) -> None:
-        self._parsed: dict[Key, tuple[str, Any]] = {}
+        self._parsed: dict[Key, _Parsed] = {}
 
     @property
     def errors(self) -> dict[Key, str]:
         """Why resources of the mesh cannot be parsed."""
-        return {key: str(found) for key, (_, found) in self._parsed.items() if isinstance(found, Unparsed)}
+        return {key: str(one.found) for key, one in self._parsed.items() if isinstance(one.found, Unparsed)}
 
     def resources(self, mesh: Ref, objects: Mapping[Key, Object]) -> Resources:
         """The resources that can be parsed. The Router's `uid` is empty if there is none or it is being deleted."""
@@ -197,12 +197,9 @@ class Parser:
         former, self._parsed = self._parsed, {}
         for key, body in objects.items():
             if key[0] in _PARSERS and not body["metadata"].get("deletionTimestamp"):
-                known = former.get(key)
-                version = body["metadata"].get("resourceVersion", "")
-                entry = known if known and known[0] == version else (version, _parse(body))
-                self._parsed[key] = entry
-                if not isinstance(entry[1], Unparsed):
-                    found[key[0]].append(entry[1])
+                parsed = self._parsed[key] = _parsed(body, former.get(key))
+                if not isinstance(parsed.found, Unparsed):
+                    found[key[0]].append(parsed.found)
         router: Router = next(iter(found["Router"]), Router(mesh))
         addresses: list[Address] = found["Address"]
         brokers: list[Broker] = found["Broker"]
@@ -231,6 +228,30 @@ class Unparsed:
 
     def __str__(self) -> str:
         return f"this version of the operator cannot read the resource: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """An object and what was found in it: a resource, or Unparsed."""
+
+    body: Object
+    found: Any
+
+
+def _parsed(body: Object, former: _Parsed | None) -> _Parsed:
+    """Return the parsed object. If only the status has changed since `former`, the resource remains the same object, so
+    that nothing is computed again for it."""
+    if former is None:
+        return _Parsed(body, _parse(body))
+    if former.body is body:
+        return former
+    same = body.get("spec") == former.body.get("spec") and _given(body) == _given(former.body)
+    return _Parsed(body, former.found if same else _parse(body))
+
+
+def _given(body: Object) -> Object:
+    """Return the metadata without what changes with each write."""
+    return {name: value for name, value in body["metadata"].items() if name != "resourceVersion"}
 
 
 def _parse(body: Object) -> Any:

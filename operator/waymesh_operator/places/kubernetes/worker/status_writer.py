@@ -12,9 +12,9 @@ from typing import Any
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import kind_of
 from waymesh_operator.places.kubernetes.router_status import router_status
+from waymesh_operator.planning.status.addresses import AddressStatuses
 from waymesh_operator.planning.status.conditions import EXPIRING, MeshSnapshot, unread_router, unread_status
 from waymesh_operator.planning.status.dependents import (
-    address_status,
     autolink_status,
     broker_status,
     exchange_status,
@@ -22,7 +22,7 @@ from waymesh_operator.planning.status.dependents import (
     router_link_status,
     vhost_policy_status,
 )
-from waymesh_operator.resources.dependents import Resources
+from waymesh_operator.resources.dependents import Address, Resources
 from waymesh_operator.resources.router import Ref
 
 from .environment import NORMAL, WARNING, Environment
@@ -30,6 +30,8 @@ from .inventory import Key, Object
 
 AT_ONCE = 16
 """Maximum number of concurrent requests: behind thousands of them, the Lease would not be renewed in time."""
+SUMMED = 5
+"""If more resources of a kind have the same news at once, one Event about their Router sums them up."""
 COUNTS_S = 10.0
 VOLATILE_FIELDS = frozenset({"unsettled", "consumers", "links", "connections", "denied", "lastTransitionTime"})
 """Fields that change with every message or client; if only these have changed, a status is written less often."""
@@ -44,7 +46,6 @@ FAILED = "failed"
 TRANSIENT_REASONS = frozenset({"Pending", "RoutersMissing", "PathsMissing", "RoutersNotReady"})
 """Transient reasons, which are not worth a warning."""
 _STATUS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "Address": address_status,
     "Broker": broker_status,
     "AutoLink": autolink_status,
     "LinkRoute": linkroute_status,
@@ -64,6 +65,7 @@ class Statuses:
     # Number of statuses that differ from what was computed last, and are written later.
     late: int = 0
     _written: dict[Key, float] = field(default_factory=dict)
+    _addresses: AddressStatuses = field(default_factory=AddressStatuses)
 
     async def write(
         self,
@@ -78,7 +80,7 @@ class Statuses:
         Tries all, then raises the last KubeError if any failed.
         """
         now = self.world.now()
-        wanted = await self.world.in_thread(functools.partial(_wanted, resources, seen, objects, now))
+        wanted = await self.world.in_thread(functools.partial(self._wanted, resources, seen, objects, now))
         router = unread.get(("Router", self.mesh.namespace, self.mesh.name))
         if router is not None:
             wanted = [(key, unread_router(status, router)) for key, status in wanted]
@@ -90,14 +92,39 @@ class Statuses:
 
         async def write(key: Key, status: dict[str, Any]) -> KubeError | None:
             async with gate:
-                return await self._write(key, status, objects[key])
+                return await self._write(key, status)
 
         failures = await asyncio.gather(*(write(key, status) for key, status in news))
         self._written = {key: at for key, at in self._written.items() if key in objects}
+        await self._tell(
+            [(objects[key], status) for (key, status), failure in zip(news, failures) if failure is None],
+            objects.get(("Router", self.mesh.namespace, self.mesh.name)),
+        )
         for failure in failures:
-            if failure is not None:
+            if failure is not None and not failure.missing:
                 raise failure
         return next((status for key, status in wanted if key[0] == "Router"), {})
+
+    def _wanted(
+        self, resources: Resources, seen: MeshSnapshot | None, objects: Mapping[Key, Object], now: datetime
+    ) -> list[Wanted]:
+        """The desired status of each resource that still exists."""
+        present = [
+            (key, resource, objects[key].get("status") or {})
+            for kind, resource in resources.dependents
+            if (key := (kind, resource.ref.namespace, resource.ref.name)) in objects
+        ]
+        addresses = [(key, one, before) for key, one, before in present if isinstance(one, Address)]
+        statuses = self._addresses.of(((one, before) for _, one, before in addresses), seen, now)
+        found = [(key, status) for (key, _, _), status in zip(addresses, statuses)]
+        for key, resource, before in present:
+            if not isinstance(resource, Address):
+                found.append((key, _STATUS[key[0]](resource, seen, before=before, now=now)))
+        ref = resources.router.ref
+        key = ("Router", ref.namespace, ref.name)
+        if seen is not None and key in objects:
+            found.append((key, router_status(resources.router, seen, objects[key].get("status") or {})))
+        return found
 
     def _is_due(self, key: Key, status: Mapping[str, Any], objects: Mapping[Key, Object]) -> bool:
         before = objects[key].get("status") or {}
@@ -105,34 +132,32 @@ class Statuses:
             return True
         return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
 
-    async def _write(self, key: Key, status: Mapping[str, Any], body: Object) -> KubeError | None:
+    async def _write(self, key: Key, status: Mapping[str, Any]) -> KubeError | None:
         kind, namespace, name = key
         try:
             answer = await self.world.kube.patch_status(kind_of(kind), namespace, name, status)
         except KubeError as error:
-            return None if error.missing else error
+            return error
         self._written[key] = self.world.clock()
         self.world.inventory.see(None, answer)
-        for sort, reason, message in transitions(body.get("status") or {}, status, all_of_them=kind == "Router"):
-            await self.world.recorder.record(body, sort, reason, message)
         return None
 
-
-def _wanted(
-    resources: Resources, seen: MeshSnapshot | None, objects: Mapping[Key, Object], now: datetime
-) -> list[Wanted]:
-    """The desired status of each resource that still exists."""
-    found: list[Wanted] = []
-    for kind, resource in resources.dependents:
-        key = (kind, resource.ref.namespace, resource.ref.name)
-        if key in objects:
-            before = objects[key].get("status") or {}
-            found.append((key, _STATUS[kind](resource, seen, before=before, now=now)))
-    ref = resources.router.ref
-    key = ("Router", ref.namespace, ref.name)
-    if seen is not None and key in objects:
-        found.append((key, router_status(resources.router, seen, objects[key].get("status") or {})))
-    return found
+    async def _tell(self, written: Iterable[tuple[Object, Mapping[str, Any]]], router: Object | None) -> None:
+        """Record Events of the changes from the present objects to these statuses."""
+        news: dict[tuple[str, str, str], list[tuple[Object, str]]] = {}
+        for body, status in written:
+            kind = body["kind"]
+            for sort, reason, message in transitions(body.get("status") or {}, status, all_of_them=kind == "Router"):
+                news.setdefault((kind, sort, reason), []).append((body, message))
+        for (kind, sort, reason), found in news.items():
+            if len(found) > SUMMED and kind != "Router":
+                names = ", ".join(str(body["metadata"]["name"]) for body, _ in found[:SUMMED])
+                (first, message), *_ = found
+                text = f"{len(found)} resources of kind {kind} ({names} and others): {message}"
+                await self.world.recorder.record(router or first, sort, reason, text)
+                continue
+            for body, message in found:
+                await self.world.recorder.record(body, sort, reason, message)
 
 
 def transitions(

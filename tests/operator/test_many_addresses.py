@@ -1,0 +1,162 @@
+"""What one change costs in a mesh of many Addresses: work that does not grow with their number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_operator.places.kubernetes.worker.status_writer import SUMMED
+from waymesh_operator.planning import mesh
+from waymesh_operator.planning.status import addresses
+from waymesh_operator.router_entities import actions, entities
+
+pytestmark = pytest.mark.engine_independent
+
+FEW, MANY = 5, 60
+COUNTED = (
+    (addresses, "address_status"),
+    (actions, "changed_attributes"),
+    (entities, "_refusal"),
+    (mesh, "_row"),
+)
+"""What is done for one Address: its status, the comparison with what a router has, its check, its line in a seed."""
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts calls from now on."""
+    calls: Counter[str] = Counter()
+
+    def count(module: ModuleType, name: str) -> None:
+        real: Callable[..., Any] = getattr(module, name)
+
+        def counting(*words: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return real(*words, **named)
+
+        monkeypatch.setattr(module, name, counting)
+
+    for one in COUNTED:
+        count(*one)
+    return calls
+
+
+async def many(lab: Lab, number: int) -> None:
+    """A mesh at rest with that many Addresses, whose routers were read again."""
+    lab.router(2)
+    for k in range(number):
+        lab.add("Address", f"a{k}", prefix=f"a{k}", distribution="balanced")
+    await lab.settle()
+    lab.later(60)
+    await lab.settle()
+
+
+async def one_added(lab: Lab) -> None:
+    lab.add("Address", "orders", prefix="orders", distribution="balanced")
+    await lab.settle()
+    assert lab.condition("Ready", "Address", "orders")[0] == "True"
+
+
+async def one_changed(lab: Lab) -> None:
+    lab.add("Address", "a1", prefix="a1", distribution="closest")
+    await lab.settle()
+    assert lab.live("mesh-1").rows["router.config.address"]["k8s/ns/Address/a1"]["distribution"] == "closest"
+
+
+async def one_removed(lab: Lab) -> None:
+    lab.kube.remove("Address", NAMESPACE, "a1")
+    await lab.settle()
+    assert "k8s/ns/Address/a1" not in lab.live("mesh-1").names("router.config.address")
+
+
+async def one_used(lab: Lab) -> None:
+    lab.mesh.consumers = {"a1": 3}
+    lab.later(60)
+    await lab.settle()
+    assert lab.status("Address", "a1")["consumers"] == 6, "at two routers"
+
+
+@pytest.mark.parametrize("change", [one_added, one_changed, one_removed, one_used])
+def test_a_change_costs_the_same_among_many_addresses(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for number in (FEW, MANY):
+
+        async def story(lab: Lab) -> None:
+            await many(lab, number)  # noqa: B023 - it runs at once
+            with monkeypatch.context() as patch:
+                calls = counted(patch)
+                await change(lab)
+                found.append(calls)
+
+        run(story)
+    assert found[0] == found[1]
+    assert found[1]["address_status"] <= FEW
+
+
+def test_a_router_that_is_lost_shows_in_the_status_of_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all statuses depend on is no change of an Address."""
+
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        lab.live("mesh-1").up = False
+        lab.later(60)
+        await lab.until(lambda: lab.condition("Ready", "Address", f"a{FEW - 1}")[0] == "False")
+        assert {lab.condition("Ready", "Address", f"a{k}")[0] for k in range(FEW)} == {"False"}
+        lab.live("mesh-1").up = True
+        lab.later(60)
+        await lab.settle()
+        assert {lab.condition("Ready", "Address", f"a{k}")[0] for k in range(FEW)} == {"True"}
+
+    run(story)
+
+
+def test_what_somebody_changes_on_a_router_is_found_among_entities_that_were_compared_before() -> None:
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        rows = lab.live("mesh-0").rows["router.config.address"]
+        rows["k8s/ns/Address/a1"]["distribution"] = "multicast"
+        lab.later(60)
+        await lab.settle()
+        assert lab.live("mesh-0").rows["router.config.address"]["k8s/ns/Address/a1"]["distribution"] == "balanced"
+        assert lab.status()["drift"]["repaired"] > 0
+
+    run(story)
+
+
+def test_a_status_that_somebody_else_wrote_is_written_again() -> None:
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        lab.kube.edit("Address", NAMESPACE, "a1", lambda body: body["status"].update(match="nonsense"))
+        await lab.settle()
+        assert lab.status("Address", "a1")["match"] == "a1"
+
+    run(story)
+
+
+def events(lab: Lab, kind: str) -> list[str]:
+    """What the Events about a kind say."""
+    found = lab.kube.select("Event", NAMESPACE)
+    return [f"{one['reason']}: {one['message']}" for one in found if one["involvedObject"]["kind"] == kind]
+
+
+@pytest.mark.parametrize("number", [FEW, MANY])
+def test_what_happens_to_many_at_once_is_one_event(number: int) -> None:
+    async def story(lab: Lab) -> None:
+        await many(lab, number)
+        lab.live("mesh-1").up = False
+        lab.later(60)
+        await lab.until(lambda: lab.condition("Ready", "Address", "a1")[0] == "False")
+        told = [text for text in events(lab, "Router") if "of kind Address" in text]
+        if number > SUMMED:
+            assert not events(lab, "Address")
+            assert len(told) == len({text.partition(":")[0] for text in told}) > 0, "one for each reason"
+            assert all(f"{number} resources of kind Address (a0, a1, a2, a3, a4 and others)" in it for it in told)
+        else:
+            assert not told
+            assert len(events(lab, "Address")) >= number
+
+    run(story)
