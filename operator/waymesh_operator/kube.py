@@ -7,8 +7,10 @@ which saves requests and discovery's cache file. `places/kubernetes/watches.py` 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,6 +169,43 @@ class KubeClient(Protocol):
         """Delete an object; no error if it does not exist."""
 
 
+COPY = "kubectl.kubernetes.io/last-applied-configuration"
+SHORT = 64
+"""Maximum length of texts that objects share."""
+
+
+def slim(body: Manifest) -> dict[str, Any]:
+    """Return the object without managedFields, which are often larger than the rest, and without kubectl's copy of the
+    manifest. Names, short texts and conditions that are equal in thousands of objects are the same objects: each answer
+    of the API server has its own. What is returned must not be changed."""
+    metadata = {sys.intern(name): value for name, value in body["metadata"].items() if name != "managedFields"}
+    if COPY in (metadata.get("annotations") or {}):
+        kept = {name: value for name, value in metadata["annotations"].items() if name != COPY}
+        metadata["annotations"] = kept
+    others = {sys.intern(name): _shared(value) for name, value in body.items() if name != "metadata"}
+    return {**others, "metadata": metadata}
+
+
+def _shared(value: Any) -> Any:
+    if type(value) is str:
+        return sys.intern(value) if len(value) <= SHORT else value
+    if isinstance(value, dict):
+        return {sys.intern(name): _shared(inner) for name, inner in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, list) else value
+
+
+def _listed(item: Any) -> Any:
+    """Return an item of a list, such as a condition: equal ones of texts and integers are the same object."""
+    if not isinstance(item, dict) or not all(type(value) in (str, int) for value in item.values()):
+        return _shared(item)
+    return _same(tuple(item.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _same(items: tuple[tuple[str, str | int], ...]) -> dict[str, Any]:
+    return {sys.intern(name): _shared(value) for name, value in items}
+
+
 TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -226,13 +265,14 @@ class DynamicKube:
     async def list(
         self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
     ) -> list[dict[str, Any]]:
-        """See KubeClient. Items get the apiVersion and kind that lists omit."""
+        """See KubeClient. Items get the apiVersion and kind that lists omit, and are `slim`."""
         items: list[dict[str, Any]] = []
         chosen = {"label_selector": selector, "field_selector": fields}
         query: dict[str, Any] = {"limit": PAGE, **{name: value for name, value in chosen.items() if value}}
         while True:
             page = await self._ask("get", kind.kind, kind.path(namespace), verb="list", **query)
-            items += [{**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in page.get("items", ())]
+            named = {"apiVersion": kind.api_version, "kind": kind.kind}
+            items += [slim({**item, **named}) for item in page.get("items", ())]
             query["_continue"] = page["metadata"].get("continue")
             if not query["_continue"]:
                 return items

@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tests.bench.analytics_cluster import new_namespace
-from tests.bench.cluster_trouble import HERE, change, tell
+from tests.bench.cluster_trouble import HERE, OPERATOR, change, tell
+from tests.bench.cluster_watch import UNREACHABLE
 from tests.cluster.install import OPERATOR_NAMESPACE, install_chart
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
@@ -53,6 +54,18 @@ class Operator:
         self.most = max(self.most, now)
         return now
 
+    def restart(self) -> None:
+        """End the operator; the next one begins with all that there is."""
+        self.most = 0.0
+        for pod in self._space.all("Pod", OPERATOR):
+            self._space.delete("Pod", pod["metadata"]["name"], grace_s=0)
+
+    def answers(self) -> bool:
+        """Whether an operator answers."""
+        with suppress(*UNREACHABLE, IndexError, KeyError, ValueError):
+            return self.mib() > 0
+        return False
+
     def _figures(self) -> Figures:
         return Figures(self._space)
 
@@ -64,7 +77,8 @@ def watched(cluster: Cluster) -> Iterator[Operator]:
 
     def look() -> None:
         while not ended.wait(1.0):
-            found.mib()
+            with suppress(*UNREACHABLE):
+                found.mib()
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -118,6 +132,10 @@ def measure(cluster: Cluster, count: int, routers: int) -> None:
         cpu = it.cpu_s()
         time.sleep(IDLE_S)
         tell(f"idle: {(it.cpu_s() - cpu) / IDLE_S * 100:.1f} % of a core; {it.mib():.0f} MiB (at most {it.most:.0f})")
+        it.restart()
+        wait_until(lambda: it.answers(), READY_S, "the next operator")
+        change(space, "anew")
+        tell(f"the operator was restarted: {it.mib():.0f} MiB (at most {it.most:.0f})")
 
 
 def main() -> None:

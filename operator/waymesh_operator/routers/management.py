@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import socket
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from waymesh_operator.router_entities.actions import (
     QuiesceEntity,
     UpdateEntity,
 )
-from waymesh_operator.router_entities.names import LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
+from waymesh_operator.router_entities.names import ADDRESS, LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import TlsView
 
@@ -173,7 +174,9 @@ def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> t
             continue
         except ClientError as error:
             raise LiveError(str(error)) from error
-        entities += [_entity(kind, row) for row in rows]
+        rows.reverse()
+        while rows:  # thousands of rows are not kept until all are read
+            entities.append(_entity(kind, rows.pop()))
     return tuple(entities)
 
 
@@ -235,7 +238,11 @@ def _update(client: LiveClient, name: str, changes: Mapping[str, Any], what: str
 def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
     # Some versions name a log module by its name alone, others by type and name.
     name = f"log/{row.get('module')}" if kind == LOG else str(row.get("name") or row.get("identity"))
-    return Entity(kind, name, row)
+    # Thousands of entities share the names of their attributes, two routers also the values.
+    shared = {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in row.items()}
+    if kind == ADDRESS:
+        shared = {key: value for key, value in shared.items() if value is not None}
+    return Entity(kind, sys.intern(name), shared)
 
 
 _DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied", "messagesDenied")

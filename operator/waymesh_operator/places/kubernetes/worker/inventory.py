@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import RESOURCES, SELECTOR, Kind, KubeClient
+from waymesh_operator.kube import RESOURCES, SELECTOR, Kind, KubeClient, slim
 from waymesh_operator.resources.dependents import (
     Address,
     AutoLink,
@@ -100,7 +100,7 @@ class Inventory:
         if known and version == known.version:
             known.at = self.clock()
             return False
-        self._put(key, _slim(body), version)
+        self._put(key, slim(body) if "managedFields" in body["metadata"] else body, version)  # lists are slim
         return True
 
     def audit(
@@ -159,12 +159,6 @@ def version_of(body: Object) -> int:
     """Return the resourceVersion as a number: the API server guarantees that later ones are greater."""
     text = body["metadata"].get("resourceVersion", "")
     return int(text) if text.isdecimal() else 0
-
-
-def _slim(body: Object) -> Object:
-    """Return the object without managedFields, which are often larger than the rest."""
-    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    return {**body, "metadata": metadata}
 
 
 log = logging.getLogger(__name__)
