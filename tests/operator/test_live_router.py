@@ -15,7 +15,7 @@ from waymesh_client.channel import Tls
 from waymesh_operator.errors import LiveError
 from waymesh_operator.router_entities.actions import CreateEntity
 from waymesh_operator.router_entities.names import Entity
-from waymesh_operator.routers.live_router import ENTITIES_S, LiveRouter, PodView
+from waymesh_operator.routers.live_router import ENTITIES_S, READ_PER_S, LiveRouter, PodView
 
 pytestmark = pytest.mark.engine_independent
 
@@ -44,6 +44,21 @@ def test_live_router_is_not_asked_again_for_what_we_have_changed_ourselves() -> 
         assert mesh.named("mesh-0").calls == []
         router.read(ENTITIES_S + 1, False)
         assert ("query", "router.config.address") in mesh.named("mesh-0").calls
+
+
+def test_live_router_with_thousands_of_entities_is_read_less_often() -> None:
+    with live() as (router, mesh):
+        number = int(2 * ENTITIES_S * READ_PER_S)
+        router.read(0.0, False)
+        router.carry_out([create(f"a{k}") for k in range(number)])
+        mesh.named("mesh-0").calls.clear()
+        router.read(1.9 * ENTITIES_S, False)
+        assert ("query", "router.config.address") not in mesh.named("mesh-0").calls
+        before = router.read(1.9 * ENTITIES_S, False).entities
+        after = router.read(2.1 * ENTITIES_S, False).entities
+        assert ("query", "router.config.address") in mesh.named("mesh-0").calls
+        same = {id(entity) for entity in before} & {id(entity) for entity in after}
+        assert len(same) >= number, "what has not changed is the same object"
 
 
 def test_live_router_a_refusal_stops_no_other_step() -> None:

@@ -15,7 +15,7 @@ from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_operator.kube import OWNED, RESOURCES
 from waymesh_operator.places.kubernetes.monitoring import Heartbeat
-from waymesh_operator.places.kubernetes.watches import Auditor, register, settings
+from waymesh_operator.places.kubernetes.watches import LISTED_PER_S, Auditor, register, settings
 from waymesh_operator.places.kubernetes.worker.inventory import DELETED, Inventory
 from waymesh_operator.resources.router import Ref
 
@@ -188,6 +188,30 @@ def test_audit_lists_each_kind_once_and_what_is_owned_by_label(kind: str) -> Non
         await Auditor(lab.world, ["a", "b"]).once()
         calls = [selector for verb, listed, selector in lab.kube.calls if (verb, listed) == ("list", kind)]
         assert calls == (["", ""] if kind in {k.kind for k in RESOURCES} else ["waymesh.io/router"] * 2)
+
+    run(story)
+
+
+def test_a_kind_of_which_there_are_thousands_is_listed_less_often() -> None:
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        number = 2 * LISTED_PER_S
+        for k in range(number):
+            lab.add("Address", f"a{k}", prefix=f"a{k}")
+        auditor = Auditor(lab.world)
+        await auditor.fill()
+
+        async def listed(seconds: float, *, only_due: bool = True) -> set[str]:
+            lab.later(seconds)
+            lab.kube.calls.clear()
+            await auditor.once(only_due=only_due)
+            return {kind for verb, kind, _ in lab.kube.calls if verb == "list"}
+
+        assert "Address" not in await listed(1.0)
+        assert "Address" in await listed(1.5)
+        assert "Address" not in await listed(1.0)
+        assert {"Broker", "Pod"} <= await listed(0.1)
+        assert "Address" in await listed(0.0, only_due=False)
 
     run(story)
 

@@ -179,8 +179,9 @@ def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return next((item for item in conditions if item.get("type") == kind), {})
 
 
-ENTITIES_S = 30.0
-"""Maximum age of the entities that were read, while only the operator changes them."""
+ENTITIES_S, READ_PER_S = 30.0, 100
+"""Maximum age of the entities that were read, while only the operator changes them; thousands are read less often: so
+many a second, averaged over the interval."""
 STATES_S = 2.0
 """Maximum age of the state of connections and links to brokers."""
 FACTS_S = 1.0
@@ -260,7 +261,7 @@ class LiveRouter:
 
     def _read(self, now: float, addresses: bool) -> Reading:
         try:
-            if self._entities is None or now - self._entities_at >= ENTITIES_S:
+            if self._entities is None or now - self._entities_at >= max(ENTITIES_S, len(self._entities) / READ_PER_S):
                 self._entities = self._kept(read_entities(self._client))
                 self._consumers = read_consumers(self._client) if addresses else {}
                 there = any(entity.type == VHOST for entity in self._entities.values())

@@ -113,6 +113,8 @@ class WatchGuard:
 
 
 AUDIT_EVERY_S, RETRY_S = 120.0, 2.0
+LISTED_PER_S = 50
+"""A kind of which there are thousands is listed less often: so many objects a second, averaged over the interval."""
 PATIENCE_S = 60.0
 """How long a change seen in a list may take to arrive through the watch."""
 
@@ -135,6 +137,8 @@ class Auditor:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _awaited: dict[Key, tuple[int, float]] = field(default_factory=dict)
     _filled: bool = False
+    # When a kind in a namespace is to be listed again.
+    _due: dict[tuple[str, str | None], float] = field(default_factory=dict)
 
     async def fill(self) -> None:
         """List everything, repeated until it succeeds: then the inventory is complete."""
@@ -154,7 +158,7 @@ class Auditor:
         while True:
             await asyncio.sleep(AUDIT_EVERY_S * (1 + self.world.rng.uniform(-0.2, 0.2)))
             try:
-                await self.once()
+                await self.once(only_due=True)
             except KubeError as error:
                 log.warning("audit failed: %s", error)
 
@@ -168,15 +172,15 @@ class Auditor:
         """The namespaces to watch, after `fill`; empty: all."""
         return tuple(name for name in self.namespaces if name not in self.closed)
 
-    async def once(self) -> None:
-        """List all kinds one after the other and compare. Raises KubeError."""
+    async def once(self, *, only_due: bool = False) -> None:
+        """List all kinds one after the other, or those that are due, and compare. Raises KubeError."""
         for kind in WATCHED:
             for namespace in self.namespaces or (None,):
                 if self.changed.is_set():
                     return  # the watches begin again, with lists of their own
                 if kind.kind in self.absent or namespace in self.closed:
                     await self._look_for(kind, namespace)
-                else:
+                elif not only_due or self.world.clock() >= self._due.get((kind.kind, namespace), float("-inf")):
                     await self._audit_or_leave_out(kind, namespace)
 
     async def explains(self) -> bool:
@@ -242,6 +246,7 @@ class Auditor:
     async def _audit(self, kind: Kind, namespace: str | None) -> None:
         began = self.world.clock()
         listed = await self.world.kube.list(kind, namespace, "" if kind in RESOURCES else SELECTOR)
+        self._due[kind.kind, namespace] = began + len(listed) / LISTED_PER_S
         news, lost = self.world.inventory.audit(kind.kind, namespace, listed, began)
         present = {key_of(body) for body in listed}
         for key in [key for key in self._awaited if key[0] == kind.kind and namespace in (None, key[1])]:
