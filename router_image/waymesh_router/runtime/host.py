@@ -24,7 +24,7 @@ from waymesh_router.runtime.sasl.services import AuthServices
 from waymesh_router.runtime.sasl.users import UserFiles
 from waymesh_router.runtime.spool.exporter import FileExporter, Incarnation, check_folder
 from waymesh_router.runtime.tls.contexts import password_of
-from waymesh_router.runtime.tls.identity import peer_of
+from waymesh_router.runtime.tls.identity import Identity, peer_of
 from waymesh_router.runtime.tls.peer_check import PeerCheck
 from waymesh_router.runtime.tls.profiles import Profiles
 from waymesh_router.runtime.tls.sockets import Transport
@@ -213,15 +213,16 @@ class SocketHost:
     # ---- calls from listeners and connectors
 
     def accepted(
-        self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = connection_io,
+        self, listener: Listener, sock: Transport, peer: str, identity: Identity | None, make: MakeIO = connection_io,
         seen: Transport | None = None,
     ) -> None:  # fmt: skip
-        """A client's transport is ready for AMQP; `user`: from its certificate; `seen`: what it uses, if not `sock`."""
-        self._adopt(listener, sock, peer_of(seen or sock, peer, user), self._router.accepted, make)
+        """A client's transport is ready for AMQP; `identity`: by its certificate; `seen`: what it uses, if not
+        `sock`."""
+        self._adopt(listener, sock, peer_of(seen or sock, peer, identity), self._router.accepted, make)
 
-    def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
-        """A connector's transport is ready for AMQP; `user`: from the peer's certificate."""
-        self._adopt(connector, sock, peer_of(sock, peer, user), self._router.connected, connection_io)
+    def connected(self, connector: Connector, sock: Transport, peer: str, identity: Identity | None) -> None:
+        """A connector's transport is ready for AMQP; `identity`: by the peer's certificate."""
+        self._adopt(connector, sock, peer_of(sock, peer, identity), self._router.connected, connection_io)
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt of a connector failed; it retries by itself."""

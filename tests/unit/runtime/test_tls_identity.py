@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from waymesh_router.runtime.tls.identity import SHORT_NAMES, SUBJECT_CODES, chosen_parts, whole_subject
+from waymesh_router.runtime.tls.identity import (
+    SHORT_NAMES,
+    SUBJECT_CODES,
+    Identity,
+    chosen_parts,
+    identity_of,
+    whole_subject,
+)
+from waymesh_router.runtime.tls.sockets import TlsSocket
 
 pytestmark = pytest.mark.engine_independent
 
@@ -60,3 +70,49 @@ def test_different_choices_of_parts_never_have_the_same_name(codes: str, one: Su
 
     same = chosen_parts(one, b"", codes) == chosen_parts(other, b"", codes)
     assert same == (parts(one) == parts(other))
+
+
+class Shown:
+    """A TLS connection whose peer has presented `fields`, or nothing; counts what it is asked for."""
+
+    def __init__(self, fields: dict[str, Any] | None) -> None:
+        self.asked: list[str] = []
+        self.tls = self
+        self._fields = fields
+
+    def getpeercert(self, binary_form: bool = False) -> dict[str, Any] | bytes | None:
+        self.asked.append("encoded" if binary_form else "decoded")
+        return b"encoded" if binary_form and self._fields else self._fields
+
+    def identity(self, uid_format: str | None = None) -> Identity | None:
+        return identity_of(cast("TlsSocket", self), uid_format, {"worker": "friend"})
+
+
+FIELDS = {
+    "subject": cn("worker"), "serialNumber": "0A", "notBefore": "Jan  1 00:00:00 1970 GMT",
+    "notAfter": "Jan  1 00:01:00 1970 GMT",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("uid_format", "user", "asked"),
+    [
+        (None, "CN=worker", ["decoded"]),
+        ("n", "friend", ["decoded"]),
+        ("n2", f"worker;{hashlib.sha256(b'encoded').hexdigest()}", ["decoded", "encoded"]),
+    ],
+)
+def test_a_certificate_is_decoded_once(uid_format: str | None, user: str, asked: list[str]) -> None:
+    shown = Shown(FIELDS)
+    identity = shown.identity(uid_format)
+    assert identity is not None
+    assert identity.user == user
+    assert (identity.certificate.number, identity.certificate.validity) == ("0A", (0.0, 60.0))
+    assert shown.asked == asked
+
+
+@pytest.mark.parametrize("fields", [None, {}])  # nothing presented; nothing verified
+def test_a_peer_without_a_certificate_has_no_identity(fields: dict[str, Any] | None) -> None:
+    shown = Shown(fields)
+    assert shown.identity("n2") is None
+    assert shown.asked == ["decoded"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from waymesh_router.runtime.tls.identity import Identity
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.listener import Listener
 
@@ -13,17 +14,22 @@ PREFIX = "/api/v1/"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client of a request. `user`: of its certificate."""
+    """The client of a request. `identity`: by its certificate."""
 
     listener: Listener
     sock: Transport
     peer: str
-    user: str | None
+    identity: Identity | None
 
     @property
     def host(self) -> str:
         """Its numeric address."""
         return self.peer.rpartition(":")[0]
+
+    @property
+    def user(self) -> str | None:
+        """The name of its certificate; None without one."""
+        return None if self.identity is None else self.identity.user
 
     @property
     def secure(self) -> bool:

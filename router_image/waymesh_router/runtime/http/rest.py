@@ -80,7 +80,7 @@ class RestApi:
         for sock in (ours, theirs):
             sock.setblocking(False)
         self._at_once[caller.host] += 1
-        self._owner.accepted(caller.listener, theirs, caller.peer, caller.user, seen=caller.sock)
+        self._owner.accepted(caller.listener, theirs, caller.peer, caller.identity, seen=caller.sock)
         RestClient(self._owner.loop, ours, name, sasl, asked, partial(self._replied, http, call, caller, login))
         return None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from waymesh_router.events.event import Log
 from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.sasl.users import UserFiles
+from waymesh_router.runtime.tls.identity import Identity
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.tls.transports import MakeIO
 from waymesh_router.runtime.tokens.profiles import TokenProfiles
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from waymesh_router.router import Router
     from waymesh_router.runtime.http.connection import HttpConnection
 
-Accepted = Callable[[Listener, Transport, str, "str | None"], None]
-"""Takes a transport of a listener: its socket, the peer, the user of the peer's certificate."""
+Accepted = Callable[[Listener, Transport, str, Identity | None], None]
+"""Takes a transport of a listener: its socket, the peer, who the peer is by its certificate."""
 
 
 class Owner(Protocol):
@@ -39,7 +40,7 @@ class Owner(Protocol):
         """Log and count an internal error."""
 
     def accepted(
-        self, listener: Listener, sock: Transport, peer: str, user: str | None, make: MakeIO = ...,
+        self, listener: Listener, sock: Transport, peer: str, identity: Identity | None, make: MakeIO = ...,
         seen: Transport | None = None,
     ) -> None:  # fmt: skip
         """A client's transport is ready for AMQP. `seen`: the one that it uses, if `sock` only carries its requests."""

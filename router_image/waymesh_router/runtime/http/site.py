@@ -17,6 +17,7 @@ from waymesh_router.runtime.http.logins import PageLogins
 from waymesh_router.runtime.http.message import Answer, Request, refusal, text_answer
 from waymesh_router.runtime.http.origins import OTHER_HOST, OTHER_ORIGIN, LoopbackHosts, Origins, is_loopback
 from waymesh_router.runtime.http.pages import Page, page
+from waymesh_router.runtime.tls.identity import Identity
 from waymesh_router.runtime.tls.sockets import Transport
 from waymesh_router.runtime.transport.listener import Listener
 from waymesh_schema.events import LogEvent
@@ -95,7 +96,7 @@ class HttpListener:
         self._connections = connections
         self._rest = _rest(owner, attrs, self._logins, workers) if attrs.get("console") else None
 
-    def accepted(self, listener: Listener, sock: Transport, peer: str, user: str | None) -> None:
+    def accepted(self, listener: Listener, sock: Transport, peer: str, identity: Identity | None) -> None:
         """A client's transport is ready for a request."""
 
         def ended(http: HttpConnection, stream: WebSocketStream | None) -> None:
@@ -111,10 +112,10 @@ class HttpListener:
             else:
                 from waymesh_router.runtime.http.web_socket_io import WebSocketIO
 
-                self._owner.accepted(listener, sock, peer, user, partial(WebSocketIO, stream=stream))
+                self._owner.accepted(listener, sock, peer, identity, partial(WebSocketIO, stream=stream))
 
         fd = sock.fileno()
-        respond = partial(self._respond, caller=Caller(listener, sock, peer, user))
+        respond = partial(self._respond, caller=Caller(listener, sock, peer, identity))
         limit_s = handshake_timeout_s(listener.attrs)
         http = HttpConnection(self._owner.loop, self._owner.lingering, sock, limit_s, respond, ended)
         if self._rest is not None:
@@ -134,7 +135,7 @@ class HttpListener:
                 return early
             if self._rest is not None and request.path.startswith(PREFIX):
                 return self._rest.answer(http, request, caller)
-            if not self._site.known_only or caller.user is not None:
+            if not self._site.known_only or caller.identity is not None:
                 return page_of()
             if not secure or request.field("authorization") is None:
                 return self._logins.refuse(secure=secure)

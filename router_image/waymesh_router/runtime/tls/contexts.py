@@ -16,7 +16,7 @@ from waymesh_router.events.event import Event, ModuleLog
 from waymesh_router.peers.certificate import Validity
 from waymesh_router.runtime.errors import HostError, ProfileError
 from waymesh_router.runtime.tls.expiry import encoded, validity_of
-from waymesh_router.runtime.tls.identity import external_user, read_name_map
+from waymesh_router.runtime.tls.identity import Identity, identity_of, read_name_map
 from waymesh_router.runtime.tls.revocation import Serial, revoked_serials
 from waymesh_router.runtime.tls.sockets import TlsSocket
 from waymesh_schema.events import LogEvent
@@ -93,14 +93,16 @@ class TlsProfile:
     def refused_peer(self, sock: TlsSocket) -> str | None:
         """The reason to refuse a peer after its handshake, None if there is none. With `peersOnly`, the peer's own
         certificate must be trusted; a trusted issuer is not enough."""
+        if self._peers is None:
+            return None
         certificate = sock.tls.getpeercert(binary_form=True)
-        if self._peers is None or certificate is None or certificate in self._peers:
+        if certificate is None or certificate in self._peers:
             return None
         return "the certificate of the peer is not itself in caCertFile, which peersOnly requires"
 
-    def user_of(self, sock: TlsSocket) -> str | None:
-        """The user name of a peer's certificate; None if it presented none."""
-        return external_user(sock, self.attrs.get("uidFormat"), self._names)
+    def identity_of(self, sock: TlsSocket) -> Identity | None:
+        """Who the peer is, by its certificate; None if it presented none."""
+        return identity_of(sock, self.attrs.get("uidFormat"), self._names)
 
     def replace_with(self, other: TlsProfile) -> None:
         """Adopt the attributes and contexts of a profile that was created to replace this one."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from waymesh_router.peers.certificate import PeerCertificate, Validity
 from waymesh_router.peers.peer import Peer
@@ -35,18 +35,24 @@ SUBJECT_CODES = {"c": "C", "s": "ST", "l": "L", "o": "O", "u": "OU", "n": "CN"}
 DIGEST_CODES = {"1": "sha1", "2": "sha256", "5": "sha512"}
 
 
-def peer_of(sock: Transport, host: str, user: str | None) -> Peer:
-    """The peer of a transport that is ready; `user`: from its certificate."""
+class Identity(NamedTuple):
+    """Who a TLS peer is, by its verified certificate. `user`: its name for SASL EXTERNAL."""
+
+    user: str
+    certificate: PeerCertificate
+
+
+def peer_of(sock: Transport, host: str, identity: Identity | None) -> Peer:
+    """The peer of a transport that is ready; `identity`: None if it presented no certificate."""
     if not isinstance(sock, TlsSocket):
         return Peer(host)
     cipher, protocol, bits = sock.tls.cipher() or ("", "", 0)
-    return Peer(host, True, protocol, cipher, bits, user, _certificate(sock.tls.getpeercert()))
+    user, certificate = identity or (None, None)
+    return Peer(host, True, protocol, cipher, bits, user, certificate)
 
 
-def _certificate(found: Mapping[str, Any] | None) -> PeerCertificate | None:
-    """A verified certificate, as `ssl` reports it; None without one."""
-    if not found:
-        return None
+def _certificate(found: Mapping[str, Any]) -> PeerCertificate:
+    """A verified certificate, as `ssl` reports it."""
     begin, end = (float(ssl.cert_time_to_seconds(found[name])) for name in ("notBefore", "notAfter"))
     return PeerCertificate(whole_subject(found["subject"]), str(found["serialNumber"]), Validity(begin, end))
 
@@ -70,19 +76,23 @@ def read_name_map(profile: str, path: str) -> dict[str, str]:
     return names
 
 
-def external_user(sock: TlsSocket, uid_format: str | None, names: Mapping[str, str]) -> str | None:
-    """The peer's user name, None if it presented no (valid) certificate.
+def identity_of(sock: TlsSocket, uid_format: str | None, names: Mapping[str, str]) -> Identity | None:
+    """The peer after its handshake, None if it presented no (valid) certificate. Reads the certificate once: `ssl`
+    decodes all of it for each call.
 
-    Without a format it is the whole subject, such as `C=CZ,O=Example,CN=worker`; with a format, the parts in the order
-    of its codes, separated by semicolons. `names` maps the result to a display name.
+    Without a format, the user is the whole subject, such as `C=CZ,O=Example,CN=worker`; with a format, the parts in the
+    order of its codes, separated by semicolons. `names` maps the result to a display name.
     """
-    certificate: Mapping[str, Any] | None = sock.tls.getpeercert()
-    encoded = sock.tls.getpeercert(binary_form=True)
-    if not certificate or not encoded:
+    found: Mapping[str, Any] | None = sock.tls.getpeercert()
+    if not found:
         return None
-    subject: Subject = certificate["subject"]
-    uid = chosen_parts(subject, encoded, uid_format) if uid_format else whole_subject(subject)
-    return names.get(uid, uid)
+    subject: Subject = found["subject"]
+    if uid_format:
+        hashed = not DIGEST_CODES.keys().isdisjoint(uid_format)
+        uid = chosen_parts(subject, (hashed and sock.tls.getpeercert(binary_form=True)) or b"", uid_format)
+    else:
+        uid = whole_subject(subject)
+    return Identity(names.get(uid, uid), _certificate(found))
 
 
 def whole_subject(subject: Subject) -> str:

@@ -12,6 +12,7 @@ from waymesh_router.peers.peer import failed_text
 from waymesh_router.runtime.errors import HostError
 from waymesh_router.runtime.loop import Loop, Timer
 from waymesh_router.runtime.tls.endpoints import ConnectorTls
+from waymesh_router.runtime.tls.identity import Identity
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.addresses import (
     SocketAddress,
@@ -30,8 +31,8 @@ STAGGER_S = 0.25
 class Owner(Protocol):
     """Calls from a connector to the host."""
 
-    def connected(self, connector: Connector, sock: Transport, peer: str, user: str | None) -> None:
-        """The transport (and TLS) is established; the socket is not registered. `user`: from the peer's certificate."""
+    def connected(self, connector: Connector, sock: Transport, peer: str, identity: Identity | None) -> None:
+        """The transport (and TLS) is established; the socket is not registered. `identity`: by its certificate."""
 
     def connect_failed(self, connector: Connector, reason: str) -> None:
         """An attempt failed; the next one is scheduled."""
@@ -149,8 +150,10 @@ class Connector:
         self._attempts.remove(attempt)
         self._abort_attempts()
         self._retries.connected(self._loop.now())
-        user = self.tls.profile.user_of(sock) if self.tls and isinstance(sock, TlsSocket) else None
-        self._guarded(lambda: self._owner.connected(self, sock, self.peer, user))
+        self._guarded(lambda: self._owner.connected(self, sock, self.peer, self._identity(sock)))
+
+    def _identity(self, sock: Transport) -> Identity | None:
+        return self.tls.profile.identity_of(sock) if self.tls and isinstance(sock, TlsSocket) else None
 
     def failed(self, attempt: DialAttempt, reason: str) -> None:
         """Try the other addresses."""

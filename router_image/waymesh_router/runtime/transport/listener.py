@@ -13,6 +13,7 @@ from waymesh_router.events.event import Event, ModuleLog, at
 from waymesh_router.runtime.loop import EPOLLIN, Loop, Timer
 from waymesh_router.runtime.tls.contexts import TlsProfile
 from waymesh_router.runtime.tls.endpoints import WITHOUT_TLS, ListenerTls
+from waymesh_router.runtime.tls.identity import Identity
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.tls.transports import FirstBytes, FirstMessage, Handshake
 from waymesh_router.runtime.transport.addresses import bound_sockets, listen_on, peer_text
@@ -33,10 +34,11 @@ class Listener:
         loop: Loop,
         attrs: Mapping[str, Any],
         tls: ListenerTls | None,
-        accepted: Callable[[Listener, Transport, str, str | None], None],
+        accepted: Callable[[Listener, Transport, str, Identity | None], None],
         log: ModuleLog,
     ) -> None:
-        """`accepted(self, sock, peer, user)` is called for each transport that is ready; `user`: from the certificate.
+        """`accepted(self, sock, peer, identity)` is called for each transport that is ready; `identity`: by its
+        certificate.
 
         Raises HostError.
         """
@@ -198,7 +200,7 @@ class Listener:
         assert self.tls is not None
         reason = self.tls.refused_peer(sock, profile) or self.tls.outdated(sock, profile)
         if reason is None:
-            self._accepted(self, self._forget(fd), peer, profile.user_of(sock))
+            self._accepted(self, self._forget(fd), peer, profile.identity_of(sock))
         else:
             self._fail(fd, peer, f"TLS: {reason}")
 
