@@ -88,7 +88,7 @@ class Running:
 
     def __init__(self, entries: Sequence[ConfigEntry]) -> None:
         """Raises SchemaError, ManagementError or OSError; the process must end then."""
-        self.log = Log(lambda: datetime.now(UTC).astimezone(), open_output)
+        self.log = Log(lambda: datetime.now(UTC), open_output, datetime.astimezone)
         atexit.register(self.log.close)  # also after an error at the start
         self.loop = Loop()
         self._router_attrs = next(entry.attributes for entry in entries if entry.type.name == "router")

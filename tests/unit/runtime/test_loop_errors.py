@@ -130,7 +130,7 @@ def test_a_listener_that_raises_goes_on_after_a_pause(host: Running, monkeypatch
     monkeypatch.setattr("waymesh_router.runtime.transport.listener.RETRY_ACCEPT_S", 0.01)
     port = host.listen()
     with monkeypatch.context() as patch:
-        patch.setattr(Listener, "on_event", fail)
+        patch.setattr(Listener, "accept", fail)
         with dial(port):
             wait_until(lambda: host.host.errors)
     serves(host, port)

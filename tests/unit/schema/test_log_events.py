@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -134,3 +134,22 @@ def test_the_end_of_the_log_tells_what_was_left_out(log: Lines) -> None:
         log.log.write("SERVER", "info", "a token is refused", Event(LogEvent.TOKEN_REFUSED))
     log.log.close()
     assert log.last() == "SERVER (warning) 1 more lines within 60 s were left out [event=log.left_out]"
+
+
+def test_the_zone_is_computed_only_for_lines_that_are_written(log: Lines) -> None:
+    converted: list[datetime] = []
+
+    def zoned(now: datetime) -> datetime:
+        converted.append(now)
+        return now.astimezone(timezone(timedelta(hours=2)))
+
+    shown = Log(lambda: log.now, lambda *_: log, zoned)
+    refused = Event(LogEvent.CONNECTION_REFUSED, WHO)
+    for _ in range(MAX_LINES + 50):
+        shown.write("SERVER", "info", "refused", refused)
+    shown.write("SERVER", "debug", "not written")
+    assert len(converted) == MAX_LINES
+    assert log.last().startswith("2025-03-04 02:00:00.000000 +0200 SERVER (info) refused")
+    shown.set_time(True, None)
+    shown.write("SERVER", "info", "in UTC")
+    assert log.last().startswith("2025-03-04 00:00:00.000000 +0000")

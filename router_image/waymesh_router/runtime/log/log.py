@@ -129,13 +129,20 @@ class _Effective:
 
 
 class Log:
-    """All log modules. `clock` returns the current time with its zone; `opener` creates sinks.
+    """All log modules. `clock` returns the current time with a zone; `opener` creates sinks.
 
     Every module always has effective settings; a sink is open while at least one module writes to it.
     """
 
-    def __init__(self, clock: Callable[[], datetime], opener: _Opener = open_sink) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], datetime],
+        opener: _Opener = open_sink,
+        zoned: Callable[[datetime], datetime] = lambda now: now,
+    ) -> None:
+        """`zoned` converts a time of the clock to the zone in which lines show it: only for lines that are written."""
         self._clock = clock
+        self._zoned = zoned
         self._opener = opener
         self._utc = False
         self._time_format: str | None = None
@@ -266,7 +273,7 @@ class Log:
 
     def _stamp(self, now: datetime, standard: bool) -> str:
         """The time of a line; `standard`: in the form of ISO 8601 by default."""
-        now = now.astimezone(UTC) if self._utc else now
+        now = now.astimezone(UTC) if self._utc else self._zoned(now)
         if self._time_format is not None:
             return now.strftime(self._time_format)
         if standard:

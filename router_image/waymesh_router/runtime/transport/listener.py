@@ -26,6 +26,22 @@ RETRY_ACCEPT_S = 1.0
 MAX_OPENING = 1000
 
 
+class _Door:
+    """One socket of a listener, which has two for any address: IPv4 and IPv6."""
+
+    def __init__(self, listener: Listener, sock: socket.socket) -> None:
+        self._listener = listener
+        self._sock = sock
+
+    def on_event(self, mask: int) -> None:
+        """Clients wait."""
+        self._listener.accept(self._sock)
+
+    def abandon(self) -> None:
+        """Accepting raised an internal error: pause, then try again."""
+        self._listener.pause_accepting()
+
+
 class Listener:
     """The listening sockets of one `listener` entity. Clients can connect after `listen`."""
 
@@ -90,43 +106,40 @@ class Listener:
         for fd in list(self._handshakes):
             self._drop(fd)
 
-    def on_event(self, mask: int) -> None:
-        """Accept waiting clients on all sockets."""
-        for listening in self._sockets:
-            for _ in range(ACCEPTS_AT_ONCE):
-                try:
-                    sock, address = listening.accept()
-                except BlockingIOError:
-                    break
-                except OSError as error:
-                    if error.errno in OUT_OF_DESCRIPTORS:
-                        self._hold(error)
-                        return
-                    continue  # this client has already disconnected
-                try:
-                    self._start(sock, peer_text(address))
-                except Exception as error:  # noqa: BLE001 - the connection edge: accept other clients
-                    self._loop.on_error(f"with a new client of listener {self.name}", error)
-                    self._refuse(sock)
+    def accept(self, listening: socket.socket) -> None:
+        """Accept clients that wait at one of the sockets: several if others are opening, too. Else most likely only one
+        waits, and to find nobody costs as much as to accept a client; if more do, epoll reports them."""
+        for _ in range(ACCEPTS_AT_ONCE if len(self.opening) else 1):
+            try:
+                sock, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in OUT_OF_DESCRIPTORS:
+                    self._hold(error)
+                    return
+                continue  # this client has already disconnected
+            try:
+                self._start(sock, peer_text(address))
+            except Exception as error:  # noqa: BLE001 - the connection edge: accept other clients
+                self._loop.on_error(f"with a new client of listener {self.name}", error)
+                self._refuse(sock)
 
-    def abandon(self) -> None:
-        """Accepting raised an internal error: pause, then try again."""
-        self._pause_accepting()
+    def pause_accepting(self) -> None:
+        """Accept nobody for RETRY_ACCEPT_S."""
+        for sock in self._sockets:
+            self._loop.unregister(sock.fileno())
+        self._pause = self._loop.call_later(RETRY_ACCEPT_S, self._register)
 
     def _register(self) -> None:
         self._pause = None
         for sock in self._sockets:
-            self._loop.register(sock.fileno(), self, low_priority=True)
+            self._loop.register(sock.fileno(), _Door(self, sock), low_priority=True)
 
     def _hold(self, error: OSError) -> None:
         """No descriptor is left: pause, because retrying at once would use all CPU time."""
         self._log("error", f"listener {self.name}: cannot accept: {error.strerror}; next try in {RETRY_ACCEPT_S:g} s")
-        self._pause_accepting()
-
-    def _pause_accepting(self) -> None:
-        for sock in self._sockets:
-            self._loop.unregister(sock.fileno())
-        self._pause = self._loop.call_later(RETRY_ACCEPT_S, self._register)
+        self.pause_accepting()
 
     def _start(self, sock: socket.socket, peer: str) -> None:
         sock.setblocking(False)
