@@ -6,7 +6,6 @@ The ping-pong client is that of `floods`. A second one, at an idle router, shows
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from tests.bench.machine import raise_file_limit
 from tests.bench.rawclient import ATTACH, DETACH, DISPOSITION, FLOW, RawClient
 from tests.bench.routers import RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
+from tests.bench.secured import Stream, TlsPort, connect, trusting
 from tests.kit import frames
 from tests.kit.certificates import Authority
 from tests.kit.ports import free_port
@@ -33,6 +33,8 @@ CHURN: Final = 2_000
 CHURN_A_SECOND: Final = 1_000
 OPENS: Final = 2_000
 SILENT: Final = 10_000
+SILENT_OVER_TLS: Final = 5
+"""Over TLS, a fifth as many."""
 HELLOS: Final = 500
 SHAKES: Final = 1_000
 SHAKES_AT_ONCE: Final = 200
@@ -56,22 +58,22 @@ ENOUGH: Final = 2**31 - 1
 EXCHANGE_S: Final = 10.0
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 
-
-
 Attack = Callable[[int, int], Span]
 """On the router with this port; divided by the second number."""
 
 
 @contextlib.contextmanager
-def crowd(port: int, count: int) -> Iterator[list[socket.socket]]:
+def crowd(port: int, count: int) -> Iterator[list[Stream]]:
     """So many connections; all are closed at the end."""
     with contextlib.ExitStack() as stack:
-        yield [
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), EXCHANGE_S)) for _ in range(count)
-        ]
+        streams = []
+        for _ in range(count):
+            streams.append(connect(port, EXCHANGE_S))
+            stack.callback(streams[-1].close)
+        yield streams
 
 
-def _crowd_that_sends(port: int, count: int, data: bytes) -> Span:
+def crowd_that_sends(port: int, count: int, data: bytes) -> Span:
     """So many connections that are made, then send `data`, then close; nothing is read."""
     begun = time.monotonic()
     with crowd(port, count) as sockets:
@@ -91,17 +93,22 @@ def _churn(port: int, part: int) -> Span:
     begun = time.monotonic()
     for n in range(CHURN // part):
         time.sleep(max(0.0, begun + n / CHURN_A_SECOND - time.monotonic()))
-        with socket.create_connection(("127.0.0.1", port), EXCHANGE_S) as each:
+        with connect(port, EXCHANGE_S) as each, contextlib.suppress(OSError):
             each.sendall(_opening(f"churn-{n}"))
     return begun, time.monotonic()
 
 
 def _opens(port: int, part: int) -> Span:
-    return _crowd_that_sends(port, OPENS // part, _opening("crowd"))
+    return crowd_that_sends(port, OPENS // part, _opening("crowd"))
 
 
 def _silent(port: int, part: int) -> Span:
-    return _crowd_that_sends(port, SILENT // part, b"A")
+    return crowd_that_sends(port, silent(port, part), b"A")
+
+
+def silent(port: int, part: int) -> int:
+    """How many connections stop before their open: a handshake of TLS takes the client here as long as the router."""
+    return SILENT // part // (SILENT_OVER_TLS if isinstance(port, TlsPort) else 1)
 
 
 def _client(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.MemoryBIO, bytes]:
@@ -113,23 +120,15 @@ def _client(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.MemoryBIO, byte
     return client, incoming, outgoing.read()
 
 
-def _trusting() -> ssl.SSLContext:
-    """Of clients that do not look at certificates."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def _hellos(tls: int, port: int, part: int) -> Span:
     """Handshakes that begin at once and go no further: the router answers with its certificate and signature."""
-    _, _, hello = _client(_trusting())
-    return _crowd_that_sends(tls, HELLOS // part, hello)
+    _, _, hello = _client(trusting())
+    return crowd_that_sends(tls, HELLOS // part, hello)
 
 
 def _shakes(tls: int, port: int, part: int) -> Span:
     """The same, in waves: as many as a client can begin."""
-    _, _, hello = _client(_trusting())
+    _, _, hello = _client(trusting())
     begun = time.monotonic()
     for _ in range(SHAKES // SHAKES_AT_ONCE // part + 1):
         with crowd(tls, SHAKES_AT_ONCE) as sockets:
@@ -299,17 +298,22 @@ def attacked(name: str, attack: Attack, part: int, port: int, quiet: int) -> Map
     return {f"attack-{name}": during / p99(trips, before), f"attack-beside-{name}": during / p99(others, span)}
 
 
+SECURED: Final = {"sslProfile": "p", "requireSsl": "yes"}
+"""Attributes of a listener with TLS beside `listeners`."""
+
+
 def listeners(folder: Path, tls: int, passwords: int) -> list[tuple[str, Mapping[str, object]]]:
-    """One with TLS, and one with users."""
+    """One with TLS, and one with users, which has TLS, too, if its port is a TlsPort."""
     pair = Authority(folder).issue("server", {"CN": "localhost"}, algorithm="RSA")
+    over_tls = SECURED if isinstance(passwords, TlsPort) else {}
     users = folder / "shop.users"
     users.write_text(make_line("shop", "right"), encoding="utf-8")
     local = {"host": "127.0.0.1", "role": "normal"}
     login = {"authenticatePeer": "yes", "allowInsecurePlain": "yes", "saslMechanisms": "PLAIN", "usersFile": users}
     return [
         ("sslProfile", {"name": "p", "certFile": pair.cert, "privateKeyFile": pair.key}),
-        ("listener", {**local, "name": "tls", "port": tls, "sslProfile": "p", "requireSsl": "yes"}),
-        ("listener", {**local, "name": "passwords", "port": passwords, **login}),
+        ("listener", {**local, "name": "tls", "port": tls, **SECURED}),
+        ("listener", {**local, "name": "passwords", "port": passwords, **login, **over_tls}),
     ]
 
 

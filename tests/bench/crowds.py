@@ -1,6 +1,7 @@
 """Floods by several clients together: many links, links that are refused, clients that hang up, messages that wait.
 
-`python -m tests.bench.crowds [--runs N] [--part N] [FLOOD…]` prints the delay of others meanwhile, as `attacks` does.
+`python -m tests.bench.crowds [--runs N] [--part N] [--tls] [FLOOD…]` prints the delay of others meanwhile, as `attacks`
+does; also beside those of `floods`, `attacks` and `stalls`, if they are named. With --tls, all clients use TLS.
 """
 
 from __future__ import annotations
@@ -8,21 +9,25 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
-import socket
 import statistics
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.bench.attacks import attacked
+from tests.bench.attacks import SECURED, attacked, attacks_of, listeners
 from tests.bench.errors import BenchError
-from tests.bench.floods import ATTACHES_A_WRITE, SETTLE_S, Span, receivers
+from tests.bench.floods import ATTACHES_A_WRITE, FLOODS, SETTLE_S, Span, receivers
+from tests.bench.machine import raise_file_limit
 from tests.bench.rawclient import ATTACH, FLOW, RawClient
 from tests.bench.routers import Launcher, RouterSpec, running
+from tests.bench.secured import TlsPort, connect
+from tests.bench.stalls import doors, stall_sections, stalls_of
 from tests.kit import frames
+from tests.kit.ports import free_port
 
 CLIENTS: Final = 12
 REFUSED_CLIENTS: Final = 8
@@ -50,7 +55,7 @@ def _hang_up(port: int, part: int) -> Span:
 
 def _send_and_go(port: int, number: int, attaches: bytes) -> None:
     opening = frames.AMQP + frames.open_(container_id=f"gone-{number}") + frames.begin()
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), TAKEN_S) as each:
+    with contextlib.suppress(OSError), connect(port, TAKEN_S) as each:
         each.sendall(opening + attaches)
 
 
@@ -103,7 +108,9 @@ def _consumer(port: int) -> Iterator[None]:
         yield
 
 
-CROWDS: Final[Mapping[str, Callable[[int, int], Span]]] = {
+Flood = Callable[[int, int], Span]
+
+CROWDS: Final[Mapping[str, Flood]] = {
     "hang-up": _hang_up,
     "links": _links,
     "refused": _refused,
@@ -114,11 +121,35 @@ RUNS: Final = 7
 MAX_MEMORY: Final = 120 << 20
 
 
-def delays(name: str, part: int, launcher: Launcher) -> Mapping[str, float]:
+class Ground:
+    """A router's configuration in which all floods can take place, over TCP or over TLS, and these floods."""
+
+    def __init__(self, folder: Path, over_tls: bool) -> None:
+        tls, passwords, at = free_port(), free_port(), doors(over_tls)
+        if over_tls:
+            passwords = TlsPort(passwords)
+        self.floods: Mapping[str, Flood] = {**FLOODS, **attacks_of(tls, passwords), **CROWDS, **stalls_of(at)}
+        self._over_tls = over_tls
+        self._sections = [*listeners(folder, tls, passwords), *stall_sections(at)]
+
+    def flooded(self) -> RouterSpec:
+        """The router that is to be flooded."""
+        return self._spec("A", self._sections)
+
+    def quiet(self) -> RouterSpec:
+        """An idle one, which differs by nothing else that matters."""
+        return self._spec("Q", self._sections[:1])
+
+    def _spec(self, name: str, sections: Sequence[tuple[str, Mapping[str, object]]]) -> RouterSpec:
+        port = TlsPort(free_port()) if self._over_tls else free_port()
+        listener = SECURED if self._over_tls else {}
+        return RouterSpec(name, port, extra=sections, settings={"maxMemory": MAX_MEMORY}, listener=listener)
+
+
+def delays(name: str, part: int, launcher: Launcher, ground: Ground) -> Mapping[str, float]:
     """The 99th percentile of others during one flood, see `attacked`; the routers are new ones."""
-    flooded = RouterSpec("A", settings={"maxMemory": MAX_MEMORY})
-    with running(launcher, flooded, RouterSpec("Q")) as (router, quiet):
-        return attacked(name, CROWDS[name], part, router.port, quiet.port)
+    with running(launcher, ground.flooded(), ground.quiet()) as (router, quiet):
+        return attacked(name, ground.floods[name], part, router.port, quiet.port)
 
 
 def flood_parser(module: str, description: str, repeated: str, usually: int) -> argparse.ArgumentParser:
@@ -126,19 +157,23 @@ def flood_parser(module: str, description: str, repeated: str, usually: int) -> 
     line = argparse.ArgumentParser(prog=f"python -m tests.bench.{module}", description=description)
     line.add_argument(repeated, type=int, default=usually, help="of each flood")
     line.add_argument("--part", type=int, default=1, help="by what the floods are divided")
-    line.add_argument("floods", nargs="*", help="their names; all without any")
+    line.add_argument("--tls", action="store_true", help="all clients use TLS")
+    line.add_argument("floods", nargs="*", help="their names")
     return line
 
 
 def main() -> None:
     """Print a row for each flood: median and range of both ratios."""
     arguments = flood_parser("crowds", "The delay of others in floods.", "--runs", RUNS).parse_args()
+    raise_file_limit()
     launcher = Launcher(f"{shlex.quote(str(Path(sys.executable).with_name('waymesh-router')))} -c {{config}}", {})
     print("| attack | relative to a client of an idle router | relative to before |\n|---|--:|--:|")
-    for name in arguments.floods or CROWDS:
-        runs = [delays(name, arguments.part, launcher) for _ in range(arguments.runs)]
-        cells = [_median([run[key + name] for run in runs]) for key in ("attack-beside-", "attack-")]
-        print(f"| {name} | {cells[0]} | {cells[1]} |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        ground = Ground(Path(folder), arguments.tls)
+        for name in arguments.floods or CROWDS:
+            runs = [delays(name, arguments.part, launcher, ground) for _ in range(arguments.runs)]
+            cells = [_median([run[key + name] for run in runs]) for key in ("attack-beside-", "attack-")]
+            print(f"| {name} | {cells[0]} | {cells[1]} |", flush=True)
 
 
 def _median(ratios: list[float]) -> str:

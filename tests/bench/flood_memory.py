@@ -1,7 +1,8 @@
 """Memory and new clients after floods: each several times at one router, its attackers gone in between.
 
-`python -m tests.bench.flood_memory [--times N] [--part N] [--cgroup] [FLOOD…]` prints the table of docs/security.md.
-With --cgroup, each router runs in a control group of its own, of the memory that a container has for this `maxMemory`.
+`python -m tests.bench.flood_memory [--times N] [--part N] [--cgroup] [--tls] [FLOOD…]` prints the table of
+docs/security.md. With --cgroup, each router runs in a control group of its own, of the memory that a container has for
+this `maxMemory`; with --tls, all clients use TLS.
 """
 
 from __future__ import annotations
@@ -11,23 +12,21 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.bench.attacks import attacks_of, listeners
-from tests.bench.crowds import CROWDS, MAX_MEMORY, flood_parser
+from tests.bench.crowds import MAX_MEMORY, Flood, Ground, flood_parser
 from tests.bench.errors import BenchError, UnsupportedError
-from tests.bench.floods import FLOODS, Span, portion
+from tests.bench.floods import portion
 from tests.bench.machine import raise_file_limit
+from tests.bench.newcomers import Newcomers
 from tests.bench.rawclient import DETACH, FLOW, RawClient
 from tests.bench.routers import Launcher, RouterProcess, RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
 from tests.kit import frames
 from tests.kit.control_group import ControlGroup
-from tests.kit.ports import free_port
 
 TIMES: Final = 10
 REST_S: Final = 3.0
@@ -44,12 +43,10 @@ COMMAND: Final = "{python} -m tests.bench.watched_router {folder}/memory -c {{co
 HEAD: Final = (
     "| flood | in use at the start, MiB | after the first | most after one | × start "
     "| RSS after the second | after the last | × "
-    "| largest RSS | open, ms | served, s |\n|---|" + "--:|" * 10
+    "| largest RSS | open, ms | open in the flood, ms | refused in the flood | served, s |\n|---|" + "--:|" * 12
 )
 
 HEAD_OF_GROUP: Final = (" most in the group | at its limit | killed |", "--:|" * 3)
-
-Flood = Callable[[int, int], Span]
 
 
 @dataclass
@@ -61,6 +58,9 @@ class Seen:
     resident: list[int] = field(default_factory=list)
     most: int = 0
     open_s: float = 0.0
+    open_within_s: float = 0.0
+    """The longest open of a new client while a flood went on, and how many of them were refused."""
+    refused: int = 0
     served_s: float = 0.0
     group: tuple[int, int, int] | None = None
     """Of its control group: the most bytes in it, how often the limit was reached, how many processes were killed."""
@@ -81,7 +81,8 @@ class Seen:
         resident = [f"{self.resident[n] / MIB:.1f}" for n in (min(1, len(self.resident) - 1), -1)]
         over = " (missed)" if self.most > CONTAINER else ""
         cells = [*mib, f"{self.kept:.2f}", *resident, f"{self.grows:.2f}", f"{self.most / MIB:.0f}{over}"]
-        cells += [f"{self.open_s * 1e3:.0f}", f"{self.served_s:.1f}"]
+        cells += [f"{self.open_s * 1e3:.0f}", f"{self.open_within_s * 1e3:.0f}", str(self.refused)]
+        cells.append(f"{self.served_s:.1f}")
         if self.group is not None:
             most, at_limit, killed = self.group
             cells += [f"{most / MIB:.0f}", str(at_limit), f"{killed} (missed)" if killed else "0"]
@@ -186,7 +187,10 @@ def seen_of(
         memory = Memory(folder, router)
         seen = Seen(memory.rested()[1])
         for _ in range(times):
-            flood(router.port, part)
+            with Newcomers(router.port) as newcomers:
+                flood(router.port, part)
+            seen.open_within_s = max(seen.open_within_s, newcomers.slowest_s)
+            seen.refused += newcomers.refused
             opened, served = newcomer(router.port)
             seen.open_s, seen.served_s = max(seen.open_s, opened), max(seen.served_s, served)
             resident, used = memory.rested()
@@ -200,21 +204,23 @@ def seen_of(
 
 
 def all_seen(
-    environment: Mapping[str, str], names: list[str], times: int, part: int, grouped: bool = False
+    environment: Mapping[str, str],
+    names: list[str],
+    times: int,
+    part: int,
+    *,
+    grouped: bool = False,
+    over_tls: bool = False,
 ) -> Iterator[tuple[str, Seen]]:
     """Each flood, or those with these names. `grouped`: each router in a control group of its own."""
     raise_file_limit()
-    tls, passwords = free_port(), free_port()
-    floods = {**FLOODS, **attacks_of(tls, passwords), **CROWDS}
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         launcher = Launcher(COMMAND.format(python=sys.executable, folder=folder), environment)
-        limits = {"maxMemory": MAX_MEMORY}
-        extra = listeners(folder, tls, passwords)
-        for name in names or floods:
-            spec = RouterSpec("A", extra=extra, settings=limits)
+        ground = Ground(folder, over_tls)
+        for name in names or ground.floods:
             with _control_group(grouped) as group:
-                seen = seen_of(launcher, partial(floods[name]), times, part, spec, folder, group)
+                seen = seen_of(launcher, ground.floods[name], times, part, ground.flooded(), folder, group)
             yield name, seen
 
 
@@ -234,7 +240,8 @@ def main() -> None:
     arguments = parser.parse_args()
     columns, line = HEAD_OF_GROUP if arguments.cgroup else ("", "")
     print(HEAD.replace("|\n", "|" + columns + "\n") + line, flush=True)
-    for name, seen in all_seen({}, arguments.floods, arguments.times, arguments.part, arguments.cgroup):
+    over = {"grouped": arguments.cgroup, "over_tls": arguments.tls}
+    for name, seen in all_seen({}, arguments.floods, arguments.times, arguments.part, **over):
         print(seen.row(name), flush=True)
 
 

@@ -19,6 +19,7 @@ from tests.bench.mesh import TableWatch
 from tests.bench.rawclient import ATTACH, BEGIN, END, FLOW, TRANSFER, RawClient
 from tests.bench.routers import RouterSpec, running
 from tests.bench.scenarios import Bench, Scenario, need_start
+from tests.bench.secured import port_text
 from tests.kit import frames
 from tests.kit.ports import free_port
 from waymesh_amqp.message import Message, encode_message
@@ -54,7 +55,7 @@ class Pinger:
     """A ping-pong client in a process of its own, of one router, or from one to another."""
 
     def __init__(self, *ports: int) -> None:
-        command = [sys.executable, "-m", "tests.bench.pinger", *map(str, ports)]
+        command = [sys.executable, "-m", "tests.bench.pinger", *map(port_text, ports)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         prefer(self._process.pid)
 

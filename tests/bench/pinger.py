@@ -1,5 +1,5 @@
 """`python -m tests.bench.pinger PORT [PORT]`: sends a message to the router at the second port and back, each
-millisecond, until its standard input ends.
+millisecond, until its standard input ends. A port is written by `secured.port_text`.
 
 Then it prints all round trips as JSON: pairs of the monotonic time at which one was due, and seconds from that time to
 its answer. Those that would have been due while one was still under way are counted as if they had waited with it: a
@@ -15,6 +15,7 @@ import time
 from typing import Final
 
 from tests.bench.rawclient import ATTACH, FLOW, TRANSFER, RawClient
+from tests.bench.secured import port_of
 from tests.kit import frames
 
 PERIOD_S: Final = 0.001
@@ -68,4 +69,4 @@ def main(port: int, there: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[-1]))
+    main(port_of(sys.argv[1]), port_of(sys.argv[-1]))

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
 from tests.bench.errors import BenchError
+from tests.bench.secured import READ_BYTES, connect
 from tests.kit import frames
+from waymesh_amqp.types import Symbol
 
-READ_BYTES: Final = 1 << 18
 TIMEOUT_S: Final = 60.0
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 """Codes of the performatives that are counted. Spec: 2.7."""
 
 
 class RawClient:
-    """A client with one session, which takes `window` frames.
+    """A client with one session, which takes `window` frames; over TLS if the port is a TlsPort.
+
+    `properties`: of its open.
 
     `seen`: frames that came, by the code of their performative.
 
     Nothing is answered by itself. Raises BenchError when an answer does not come within TIMEOUT_S.
     """
 
-    def __init__(self, port: int, name: str, window: int = 2**31 - 1) -> None:
+    def __init__(
+        self, port: int, name: str, window: int = 2**31 - 1, properties: Mapping[Symbol, object] | None = None
+    ) -> None:
         self.seen: Counter[int] = Counter()
         self._rest = b""
-        self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opening = frames.open_(container_id=name, max_frame_size=65536, channel_max=65535)
+        self._socket = connect(port, TIMEOUT_S)
+        opening = frames.open_(container_id=name, max_frame_size=65536, channel_max=65535, properties=properties)
         self.send(frames.AMQP + opening + frames.begin(incoming_window=window, handle_max=65535))
         self.wait(BEGIN, 1)
 
