@@ -1,7 +1,8 @@
 """Floods by several clients together: many links, links that are refused, clients that hang up, messages that wait.
 
-`python -m tests.bench.crowds [--runs N] [--part N] [--tls] [FLOOD…]` prints the delay of others meanwhile, as `attacks`
-does; also beside those of `floods`, `attacks` and `stalls`, if they are named. With --tls, all clients use TLS.
+`python -m tests.bench.crowds [--runs N] [--part N] [--tls] [--opens] [FLOOD…]` prints the delay of others meanwhile, as
+`attacks` does; also beside those of `floods`, `attacks` and `stalls`, if they are named. With --tls, all clients use
+TLS. With --opens it prints how long new clients need to open instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.bench.attacks import SECURED, attacked, attacks_of, listeners
 from tests.bench.errors import BenchError
 from tests.bench.floods import ATTACHES_A_WRITE, FLOODS, SETTLE_S, Span, receivers
 from tests.bench.machine import raise_file_limit
+from tests.bench.newcomers import Newcomers
 from tests.bench.rawclient import ATTACH, FLOW, RawClient
 from tests.bench.routers import Launcher, RouterSpec, running
 from tests.bench.secured import TlsPort, connect
@@ -118,6 +120,17 @@ CROWDS: Final[Mapping[str, Flood]] = {
 }
 
 RUNS: Final = 7
+Columns = Mapping[tuple[str, float], str]
+"""Titles, by the name of a figure, in which the attack may stand, and its unit."""
+RATIOS: Final[Columns] = {
+    ("attack-beside-{}", 1.0): "relative to a client of an idle router",
+    ("attack-{}", 1.0): "relative to before",
+}
+OPENS: Final[Columns] = {
+    ("flooded", 1e3): "slowest open, ms",
+    ("idle", 1e3): "of an idle router at the same time, ms",
+    ("refused", 1.0): "refused",
+}
 MAX_MEMORY: Final = 120 << 20
 
 
@@ -152,6 +165,15 @@ def delays(name: str, part: int, launcher: Launcher, ground: Ground) -> Mapping[
         return attacked(name, ground.floods[name], part, router.port, quiet.port)
 
 
+def opens(name: str, part: int, launcher: Launcher, ground: Ground) -> Mapping[str, float]:
+    """The slowest open of a new client during one flood, seconds, and that of one of an idle router at the same time;
+    and how many were refused."""
+    with running(launcher, ground.flooded(), ground.quiet()) as (router, quiet):
+        with Newcomers(quiet.port) as others, Newcomers(router.port) as newcomers:
+            ground.floods[name](router.port, part)
+    return {"flooded": newcomers.slowest_s, "idle": others.slowest_s, "refused": newcomers.refused}
+
+
 def flood_parser(module: str, description: str, repeated: str, usually: int) -> argparse.ArgumentParser:
     """The command line: which floods, how often (the option `repeated`), and which part of each."""
     line = argparse.ArgumentParser(prog=f"python -m tests.bench.{module}", description=description)
@@ -163,21 +185,25 @@ def flood_parser(module: str, description: str, repeated: str, usually: int) -> 
 
 
 def main() -> None:
-    """Print a row for each flood: median and range of both ratios."""
-    arguments = flood_parser("crowds", "The delay of others in floods.", "--runs", RUNS).parse_args()
+    """Print a row for each flood: median and range of both ratios, or of both opens."""
+    parser = flood_parser("crowds", "The delay of others in floods.", "--runs", RUNS)
+    parser.add_argument("--opens", action="store_true", help="how long new clients need to open")
+    arguments = parser.parse_args()
     raise_file_limit()
     launcher = Launcher(f"{shlex.quote(str(Path(sys.executable).with_name('waymesh-router')))} -c {{config}}", {})
-    print("| attack | relative to a client of an idle router | relative to before |\n|---|--:|--:|")
+    columns = OPENS if arguments.opens else RATIOS
+    print("| attack | " + " | ".join(columns.values()) + " |\n|---" + "|--:" * len(columns) + "|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground(Path(folder), arguments.tls)
         for name in arguments.floods or CROWDS:
-            runs = [delays(name, arguments.part, launcher, ground) for _ in range(arguments.runs)]
-            cells = [_median([run[key + name] for run in runs]) for key in ("attack-beside-", "attack-")]
-            print(f"| {name} | {cells[0]} | {cells[1]} |", flush=True)
+            seen = opens if arguments.opens else delays
+            runs = [seen(name, arguments.part, launcher, ground) for _ in range(arguments.runs)]
+            cells = [_median([column[1] * run[column[0].format(name)] for run in runs]) for column in columns]
+            print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
-def _median(ratios: list[float]) -> str:
-    return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} … {max(ratios):.1f})"
+def _median(values: list[float]) -> str:
+    return f"{statistics.median(values):.1f} ({min(values):.1f} … {max(values):.1f})"
 
 
 if __name__ == "__main__":
