@@ -16,6 +16,7 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.wire import (
         Octets,
         WritableOctets,
+        copy,
         frame_start,
         octets,
         same,
@@ -29,6 +30,7 @@ else:
     from waymesh_amqp.wire import (
         Octets,
         WritableOctets,
+        copy,
         frame_start,
         octets,
         same,
@@ -231,7 +233,7 @@ def write_disposition(
     write_u32(o, p + 27, last)
     o[p + 31] = 0x41 if settled else 0x42
     if n:
-        conn.mem[p + 32 : p + 32 + n] = state
+        copy(o, p + 32, octets(state), 0, n)
     else:
         o[p + 32] = 0x40
     conn.end = p + 32 + size

@@ -10,6 +10,7 @@ cdef class DueWork:
     cdef dict _walks
     cdef dict _groups
     cdef list _paced
+    cdef dict _grown
     cdef object _work
     cdef double _due
     cdef double _following

@@ -31,6 +31,7 @@ class DueWork:
         self._walks = core.context.portions.walks
         self._groups = core.demand.groups.unseen
         self._paced = core.pacing.changed
+        self._grown = core.pacing.grown
         self._work = work
         self._due = -math.inf
         self._following = -math.inf
@@ -56,6 +57,6 @@ class DueWork:
         spread: Spread = self._spread
         if self._walks or self._queries or core.ending or spread.freed or spread.began:
             return True
-        if self._paced or self._groups or core.budget.excess or core.expiry.busy:
+        if self._paced or self._grown or self._groups or core.budget.excess or core.expiry.busy:
             return True
         return self._mesh is not None and self._mesh.deadline < self._due

@@ -80,6 +80,7 @@ cdef class RouterLink(Link):
     cdef public Address seen_address
     cdef public bytearray head
     cdef public Py_ssize_t head_due
+    cdef public Py_ssize_t place
     cdef public Queued queued
     cdef public bint discard
     cdef public RouterLink feeder
@@ -153,6 +154,7 @@ cdef class Address:
     cdef public object config
     cdef public long long version
     cdef public list consumers
+    cdef public RouterLink lone
     cdef public list producers
     cdef public dict tracked
     cdef public long long asking
@@ -163,6 +165,7 @@ cdef class Address:
     cdef public object groups
     cdef public dict targets
     cdef public list nearest
+    cdef public list ways
     cdef public long long nearest_by
     cdef public object subscriber
     cdef public bint exchange
@@ -171,7 +174,7 @@ cdef class Address:
     cdef public bint watched
     cdef public double held_since
     cdef public bint hungry
-    cdef public bint paced
+    cdef public dict paced
     cdef public object pending
     cdef public Address fallback
     cdef public Address primary

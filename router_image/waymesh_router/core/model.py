@@ -122,7 +122,7 @@ class RouterLink(Link):
         self.seen_annotations: Annotations | None = None
         self.seen_address: Address | None = None
         self.head: bytearray | None = None  # incomplete sections of the message that arrives
-        self.head_due = 0
+        self.head_due = self.place = 0  # `place`: where it was in the consumers of its address
         self.queued: Queued | None = None  # record of the delivery that arrives, if it has several frames
         self.discard = False  # ignore the remaining frames of the delivery that arrives
         self.feeder: RouterLink | None = None  # outgoing: source of the delivery in progress
@@ -224,6 +224,7 @@ class Address:
         self.config: Mapping[str, Any] | None = None
         self.version = 0  # of the configuration that it has, see `AddressTable.version`
         self.consumers: list[RouterLink] = []  # local outgoing links
+        self.lone: RouterLink | None = None  # no other consumer has credit, while deliveries wait; None: unknown
         self.producers: list[RouterLink] = []  # local incoming links
         self.tracked: dict[RouterLink, None] | None = None  # producers of edge routers that track it
         self.asking = self.preferred = 0  # consumers that ask to be exclusive; those that have a priority
@@ -233,23 +234,22 @@ class Address:
         self.groups: Any = None  # a Groups if all messages of a group go to one consumer
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
-        self.nearest_by = 0  # the paths for which it was computed, see `ConsumerChoice.paths`
+        self.ways: list[Target] | None = None  # one target for each neighbour toward any; None: must be computed
+        self.nearest_by = 0  # the paths for which they were computed, see `ConsumerChoice.paths`
         self.subscriber: Callable[[Any, RouterLink], object] | None = None  # of the router itself, see own_messages.py
-        self.exchange = False  # the subscriber is an exchange
+        self.exchange = self.dead = False  # the subscriber is an exchange; the address was removed
         self.turn = 0
         self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
         self.held_since = 0.0
-        self.paced = False  # a link has a Pace to it
+        self.paced: dict[RouterLink, None] | None = None  # the links to it that have a Pace
         self.hungry = False  # deliveries wait for its consumers somewhere in the mesh, see Demand
         self.pending: PendingQueue | None = None
         self.fallback: Address | None = None  # for messages without a reachable consumer
         self.primary: Address | None = None  # the address whose fallback this is
-        self.dead = False
         self.ingress = self.egress = self.transit = 0
         self.to_container = self.from_container = self.to_process = self.from_process = 0  # process: the router itself
-        self.redirected = 0  # deliveries to the fallback destination
-        self.expired = 0  # deliveries that expired while they waited
+        self.redirected = self.expired = 0  # deliveries to the fallback destination; those that expired here
         self.drops_expired = False  # instead of rejecting them
 
     def serves_router(self) -> bool:

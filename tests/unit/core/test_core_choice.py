@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -10,10 +11,14 @@ from tests.kit import frames
 from tests.kit.answering import neighbour
 from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.kit.steps import lines
 from waymesh_amqp.message import Message, encode_message
 from waymesh_amqp.performatives import Flow, Transfer
-from waymesh_amqp.types import Symbol
+from waymesh_amqp.types import Byte, Symbol
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, MULTICAST
+
+SLACK = 40
+"""Lines by which two measurements may differ: longer numbers, which are encoded in other ways."""
 
 
 @pytest.fixture
@@ -156,3 +161,157 @@ def test_the_priority_selects_the_data_link(hub: Hub, links: int, priority: int,
     header = b"\x00\x53\x70\xc0\x04\x02\x40\x50" + bytes((priority,))
     producer(hub).send(frames.transfer(0, header + frames.message()))
     assert handles(peer) == [handle]
+
+
+# ---- waiting deliveries and consumers without credit
+def receivers(hub: Hub, count: int, **over: Any) -> Peer:
+    """A peer with so many consumers of `q`, by handle, none of which has issued credit."""
+    peer = hub.peer().open().begin(incoming_window=10_000)
+    peer.send(*(frames.attach_receiver(f"r{handle}", handle, **over) for handle in range(count)))
+    return peer
+
+
+def credit(handle: int, amount: int, seen: int = 0) -> bytes:
+    return frames.credit(amount, handle, seen, incoming_window=10_000)
+
+
+def lines_of_a_flow(count: int, **over: Any) -> int:
+    """The lines of a flow for one of so many consumers, which gets a waiting delivery."""
+    hub = core_hub()
+    peer, last = receivers(hub, count, **over), count - 1
+    send(producer(hub), 10)
+    peer.send(credit(last, 1))
+    flow = credit(last, 1, 1)
+    found = lines(lambda: peer.end.feed(flow))
+    assert handles(peer) == [last]
+    assert len(core_of(hub).addresses["M0q"].pending or ()) == 8
+    return found
+
+
+@pytest.mark.parametrize("over", [{}, {"properties": {Symbol("priority"): Byte(3)}}], ids=["equal", "priorities"])
+def test_a_flow_costs_the_same_however_many_consumers_have_no_credit(over: dict[str, Any]) -> None:
+    assert lines_of_a_flow(1000, **over) <= lines_of_a_flow(3, **over) + SLACK
+
+
+def test_credit_that_is_left_is_used_when_others_have_used_theirs_up(hub: Hub) -> None:
+    peer, sender = receivers(hub, 3), producer(hub)
+    sender.send(frames.transfer(0), frames.transfer(1))
+    peer.end.feed(credit(0, 1) + credit(1, 3))
+    assert handles(peer) == [0, 1]
+    sender.send(*(frames.transfer(number) for number in range(2, 7)))
+    assert handles(peer) == [1, 1], "three wait"
+    peer.end.feed(credit(0, 1, 1) + credit(2, 1))
+    assert handles(peer) == [0, 2]
+    peer.end.feed(credit(1, 5, 3))
+    assert handles(peer) == [1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nobody_else_has_credit_if_a_consumer_is_the_only_one_that_may(hub: Hub, seed: int) -> None:
+    """Whatever happens, and every delivery that waits is sent as soon as anybody can take it."""
+    rng = random.Random(seed)
+    peer, sender = receivers(hub, 4), producer(hub)
+    address = core_of(hub).addresses["M0q"]
+    known, sent, attached = 0, 0, dict.fromkeys(range(4), 0)
+    for _ in range(300):
+        action = rng.random()
+        handle = rng.choice(list(attached))
+        if action < 0.5:
+            sender.end.feed(frames.transfer(sent))
+            sent += 1
+        elif action < 0.9:
+            peer.end.feed(credit(handle, rng.choice((0, 1, 1, 2)), attached[handle]))
+        elif action < 0.95 and len(attached) > 2:
+            peer.end.feed(frames.detach(handle))
+            del attached[handle]
+        else:
+            fresh = 10 + sent + len(attached) + known
+            known += 1
+            peer.end.feed(frames.attach_receiver(f"late{fresh}", fresh))
+            attached[fresh] = 0
+        for answer in peer.take():
+            if isinstance(answer, Transfer):
+                attached[answer.handle] = attached.get(answer.handle, 0) + 1
+        if address.pending is not None:
+            assert all(link.credit <= 0 for link in address.consumers)
+            if address.lone is not None:
+                assert address.lone in address.consumers
+
+
+def test_a_consumer_that_has_left_is_not_kept(hub: Hub) -> None:
+    peer = receivers(hub, 3)
+    send(producer(hub), 3)
+    peer.send(credit(0, 1))
+    address: Any = core_of(hub).addresses["M0q"]
+    assert address.lone is not None
+    peer.send(frames.detach(0))
+    assert address.lone is None
+    peer.send(credit(2, 2))
+    assert address.pending is None
+
+
+# ---- many routers
+def far(hub: Hub, count: int, treatment: int, credit: int = 100) -> list[Peer]:
+    """Two neighbours, and so many routers with consumers of `q` behind them."""
+    peers = [remote(hub, name, treatment, credit=credit) for name in ("B", "C")]
+    core = core_of(hub)
+    for number in range(count):
+        core.remote_routers.node_up(f"far{number}")
+        core.nodes[f"far{number}"].next_hop = core.nodes["BC"[number % 2]]
+        core.remote_routers.add_consumers(f"far{number}", "M0q", treatment)
+    return peers
+
+
+def lines_of_a_waiting_message(routers: int, treatment: int) -> int:
+    hub = core_hub()
+    far(hub, routers, treatment, credit=0)
+    sender = producer(hub)
+    send(sender, 3)
+    message = frames.transfer(3)
+    found = lines(lambda: sender.end.feed(message))
+    assert len(core_of(hub).addresses["M0q"].pending or ()) == 4
+    return found
+
+
+@pytest.mark.parametrize("treatment", [BALANCED, CLOSEST], ids=["balanced", "closest"])
+def test_a_message_that_waits_costs_the_same_however_many_routers_have_consumers(treatment: int) -> None:
+    assert lines_of_a_waiting_message(100, treatment) <= lines_of_a_waiting_message(2, treatment) + SLACK
+
+
+def test_all_neighbours_serve_what_waits_for_them(hub: Hub) -> None:
+    peers = far(hub, 10, BALANCED, credit=0)
+    send(producer(hub), 6)
+    for peer, count in zip(peers, (2, 4), strict=True):
+        peer.end.feed(frames.credit(count, 2))
+        assert len(handles(peer)) == count
+    assert core_of(hub).addresses["M0q"].pending is None
+
+
+def lines_of_a_multicast(routers: int) -> int:
+    hub = core_hub()
+    peers = far(hub, routers, MULTICAST)
+    sender = producer(hub)
+    send(sender, 2, settled=True)
+    message = frames.transfer(2, settled=True)
+    found = lines(lambda: sender.end.feed(message))
+    assert [len(handles(peer)) for peer in peers] == [3, 3]
+    return found
+
+
+def test_a_multicast_costs_the_same_however_many_routers_are_behind_a_neighbour() -> None:
+    assert lines_of_a_multicast(100) <= lines_of_a_multicast(2) + SLACK
+
+
+def test_a_multicast_takes_new_paths_at_once(hub: Hub) -> None:
+    near, other = remote(hub, "B", MULTICAST), neighbour(hub, "C")
+    core = core_of(hub)
+    sender = producer(hub)
+    sender.send(frames.transfer(0, settled=True))
+    assert [len(handles(peer)) for peer in (near, other)] == [1, 0]
+    core.nodes["B"].next_hop = core.nodes["C"]
+    core.remote_routers.update_paths()
+    sender.send(frames.transfer(1, settled=True))
+    assert [len(handles(peer)) for peer in (near, other)] == [0, 1]
+    core.remote_routers.remove_consumers("B", "M0q")
+    sender.send(frames.transfer(2, settled=True))
+    assert [len(handles(peer)) for peer in (near, other)] == [0, 0]

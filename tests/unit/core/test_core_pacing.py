@@ -9,6 +9,7 @@ import pytest
 from tests.kit import frames
 from tests.kit.answering import Attached, Container
 from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.kit.steps import lines
 from tests.unit.core.edge_peer import configure
 from waymesh_amqp.outcomes import ACCEPTED
 
@@ -174,3 +175,41 @@ def test_each_turn_looks_at_some_of_many_consumers(hub: Hub) -> None:
     while broker.give():
         pass
     assert broker.sent == 41
+
+
+def lines_of_credit(autolinks: int) -> list[int]:
+    """The lines of a flow of a consumer with so many autolinks to its address, and of the end of one of these."""
+    hub = core_hub()
+    for number in range(1, autolinks):
+        core_of(hub).autolinks.add(
+            {"identity": f"x{number}", "direction": "in", "address": "q", "connection": "broker", "phase": 0}
+        )
+    broker = Broker(hub)
+    assert len(broker.links) == autolinks
+    peer = consumer(hub, 1)
+    flow = frames.credit(2)
+    found = [lines(lambda: peer.end.feed(flow))]
+    hub.turn()
+    pacing, link = core_of(hub).pacing, next(reversed(core_of(hub).pacing.links))
+    found.append(lines(lambda: pacing.end(link)))
+    return found
+
+
+def test_a_flow_and_the_end_of_a_link_cost_the_same_however_many_autolinks_there_are() -> None:
+    few, many = lines_of_credit(2), lines_of_credit(50)
+    assert all(more <= less + 5 for less, more in zip(few, many, strict=True))
+
+
+def test_all_autolinks_of_an_address_follow_its_consumers(hub: Hub) -> None:
+    core_of(hub).autolinks.add(
+        {"identity": "2", "direction": "in", "address": "q", "connection": "broker", "phase": 0}
+    )
+    broker = Broker(hub)
+    peer = consumer(hub, 3)
+    assert [link.flows[-1].link_credit for link in broker.links] == [4, 4]
+    peer.send(frames.credit(9))
+    assert [link.flows[-1].link_credit for link in broker.links] == [10, 10]
+    address = core_of(hub).addresses["M0q"]
+    assert len(address.paced or ()) == 2
+    broker.close()
+    assert address.paced is None

@@ -93,6 +93,9 @@ LEFT: dict[str, Callable[[Scene], object]] = {
         {1: None}
     ),
     "an autolink whose consumers are ready for more": lambda scene: _list(scene.core.pacing.changed).append(None),
+    "consumers of an address with autolinks that are ready for more": lambda scene: _dict(
+        scene.core.pacing.grown
+    ).update({1: None}),
     "more kept than allowed": lambda scene: setattr(scene.core.budget, "excess", True),
     "deliveries that expired": lambda scene: setattr(scene.core.expiry, "left", scene.core.expiry.left - 1),
     "an earlier deadline of the control plane": lambda scene: setattr(scene.mesh, "deadline", 100.2),

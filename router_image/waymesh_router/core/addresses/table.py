@@ -196,7 +196,7 @@ class AddressTable:
 
     def refresh(self, address: Address) -> None:
         """After a change of consumers: issue or withdraw producers' credit, send or release pending deliveries."""
-        address.nearest = None
+        address.nearest = address.ways = address.lone = None
         if address.groups is not None:
             self.on_groups(address)
         if address.tracked is not None:

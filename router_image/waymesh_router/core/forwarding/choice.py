@@ -76,23 +76,33 @@ class ConsumerChoice:
             self.barred = None
 
     def only_ready(self, address: Address, out: RouterLink) -> cython.bint:
-        """Whether `out` is the only ready consumer, so that `pick` selects it as long as it is ready."""
-        if address.targets or address.prioritized or not self.takes(address, out):
+        """Whether `out`, which has issued credit, is the only ready consumer: `pick` selects it as long as it is ready.
+        The others are examined only if one of them may have credit, see `Address.lone`."""
+        lone: RouterLink | None = address.lone
+        address.lone = out if lone is out or (lone is not None and lone.credit <= 0) else None
+        if address.targets or address.exclusive is not None or not self.takes(address, out):
             return False
         links: list[RouterLink] = address.consumers
         n: cython.Py_ssize_t = len(links)
-        i: cython.Py_ssize_t
+        i: cython.Py_ssize_t = out.place
+        if address.lone is not None and 0 <= i < n and links[i] is out:
+            address.turn = i
+            return True
         found: cython.Py_ssize_t = -1
+        alone: cython.bint = True  # no other has credit
         other: RouterLink
         for i in range(n):
             other = links[i]
             if other is out:
                 found = i
-            elif other.credit > 0 and self.takes(address, other):
-                return False
+            elif other.credit > 0:
+                if address.prioritized or self.takes(address, other):
+                    return False
+                alone = False
         if found < 0:
             return False
-        address.turn = found
+        address.turn = out.place = found
+        address.lone = out if alone else None
         return True
 
     def any_ready(self, address: Address) -> cython.bint:
@@ -184,9 +194,11 @@ class ConsumerChoice:
 
     def takes(self, address: Address, out: RouterLink) -> cython.bint:
         """Whether a local consumer is ready, and its window, if it has one, has room."""
-        if address.hungry and out.window is None:
+        if out.window is None:
+            if not address.hungry:
+                return out.ready()
             self.spread.hold(out)
-        room: cython.bint = out.window is None or has_room(out) or not windows_hold(address)
+        room: cython.bint = has_room(out) or not windows_hold(address)
         return room and out.ready()
 
     def pick_remote(
@@ -230,11 +242,9 @@ class ConsumerChoice:
             return leads_to_leader(self, address, annotations)
         if self.has_local(address) or address.key.startswith(RELAYED):
             return True
-        if not address.targets:
-            return False
-        targets: list[Target]
-        targets = self.nearest(address) if address.treatment == CLOSEST else list(address.targets.values())
-        for target in targets:  # noqa: SIM110 (a generator costs more than this loop)
+        target: Target
+        for t in self.nearest(address) if address.treatment == CLOSEST else address.targets.values():
+            target = t
             if self.remote_link(target, annotations) is not None:
                 return True
         return False
@@ -260,7 +270,8 @@ class ConsumerChoice:
 
     def nearest(self, address: Address) -> list[Target]:
         """The targets with the lowest cost."""
-        if address.nearest is None or address.nearest_by != self.paths:
+        forget_old_paths(self, address)
+        if address.nearest is None:
             target: Target
             reachable: list[Target] = []
             least: cython.longlong = LIMITLESS
@@ -272,7 +283,6 @@ class ConsumerChoice:
                         least = target.node.cost
                     reachable.append(target)
             address.nearest = reachable
-            address.nearest_by = self.paths
         return address.nearest
 
     def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[RouterLink]:
@@ -285,17 +295,40 @@ class ConsumerChoice:
         if not address.targets:
             return address.consumers
         outs: list[RouterLink] = list(address.consumers)
-        seen: list[RouterConnection | None] = []
-        for t in address.targets.values():
+        seen: dict[RouterConnection | None, None] = {}
+        enters: cython.bint = came_by is None and not annotations.trace
+        for t in ways(self, address) if enters else list(address.targets.values()):
             target = t
             neighbour = target.neighbour()
             if neighbour is None or neighbour.connection is came_by or neighbour.connection in seen:
                 continue
             found = self.remote_link(target, annotations)
             if found is not None:
-                seen.append(neighbour.connection)
+                seen[neighbour.connection] = None
                 outs.append(found)
         return outs
+
+
+def ways(choice: ConsumerChoice, address: Address) -> list[Target]:
+    """One target for each neighbour that leads to remote consumers, for messages that enter the mesh here."""
+    forget_old_paths(choice, address)
+    if address.ways is None:
+        target: Target
+        found: dict[RouterConnection | None, Target] = {}
+        for t in address.targets.values():
+            target = t
+            neighbour: Node | None = target.neighbour()
+            if neighbour is not None:
+                found.setdefault(neighbour.connection, target)
+        address.ways = list(found.values())
+    return address.ways
+
+
+def forget_old_paths(choice: ConsumerChoice, address: Address) -> None:
+    """Forget what was computed by paths that have changed since."""
+    if address.nearest_by != choice.paths:
+        address.nearest = address.ways = None
+        address.nearest_by = choice.paths
 
 
 def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:

@@ -69,8 +69,10 @@ class CreditEvents:
         elif out.address is not None:
             if out.address.pending is not None:
                 self.pending.drain_to(out.address, out)
-            elif out.address.paced:
-                self.pacing.room_grew(out.address)
+            else:
+                out.address.lone = None
+                if out.address.paced is not None:
+                    self.pacing.room_grew(out.address)
         if out.drain and not self.goes_on(out):
             out.finish_drain()
 

@@ -40,7 +40,9 @@ HEADER = cython.declare(cython.int, 0x70)
 PROPERTIES = cython.declare(cython.int, 0x73)
 TTL = cython.declare(cython.Py_ssize_t, 2)
 ABSOLUTE_EXPIRY_TIME = cython.declare(cython.Py_ssize_t, 8)
+SMALL = cython.declare(cython.int, 0x53)
 LIST8 = cython.declare(cython.int, 0xC0)
+SHORT_SECTION = cython.declare(cython.Py_ssize_t, 6)
 SHORT_LIST = cython.declare(cython.Py_ssize_t, 3)
 UINT = cython.declare(cython.int, 0x70)
 TIMESTAMP = cython.declare(cython.int, 0x83)
@@ -67,7 +69,15 @@ class Expiry:
             q.since = self.now
             end: cython.Py_ssize_t = len(q.data)
             b: Octets = octets(q.data)
-            if may_have(b, 0, end, HEADER, TTL) or may_have(b, q.head_size, end, PROPERTIES, ABSOLUTE_EXPIRY_TIME):
+            at: cython.Py_ssize_t = q.head_size
+            if (
+                end - at > SHORT_SECTION
+                and b[at + 1] == SMALL
+                and (b[at + 2] > PROPERTIES or (b[at + 3] == LIST8 and b[at + 5] <= ABSOLUTE_EXPIRY_TIME))
+                and (at == 0 or (b[1] == SMALL and b[2] == HEADER and b[3] == LIST8 and b[5] <= TTL))
+            ):
+                pass  # most messages: their header and properties are too short to have a time
+            elif may_have(b, 0, end, HEADER, TTL) or may_have(b, q.head_size, end, PROPERTIES, ABSOLUTE_EXPIRY_TIME):
                 self.read_times(q)
 
     def read_times(self, q: Queued) -> None:

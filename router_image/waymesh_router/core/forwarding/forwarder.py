@@ -192,7 +192,7 @@ class Forwarder:
             out = self.choice.pick(address, annotations)
         if out is not None:
             self.forward(lk, address, annotations, out, transfer)
-        elif self.choice.has_path(address, annotations):
+        elif (len(address.consumers) > 0 and address.exclusive is None) or self.choice.has_path(address, annotations):
             self.keep(lk, address, annotations, transfer)
         elif address.fallback is not None and not lk.stored and address.fallback.direct():
             self.pending.enqueue_at_fallback(lk, address.fallback, annotations, transfer)
@@ -268,7 +268,7 @@ class Forwarder:
             self.settlement.forwarded_settled(lk)
         else:
             self.settlement.track_outgoing(d, out, oid, self.choice.picked)
-            if lk.shared():
+            if (lk.kind != ENDPOINT or lk.edge) and lk.shared():
                 lk.return_credit()
 
     def forward_stream(

@@ -7,11 +7,12 @@ from waymesh_router.core.model cimport Address, RouterLink, Target
 cdef class Pacing:
     cdef Spread spread
     cdef public dict links
-    cdef public dict by_address
     cdef public list changed
+    cdef public dict grown
     cpdef begin(self, RouterLink lk, int settle_mode)
     cpdef end(self, RouterLink lk)
     cpdef room_grew(self, Address address)
+    cdef touch_grown(self)
     cpdef run(self)
     cpdef renew(self, RouterLink lk)
     cpdef Py_ssize_t wanted(self, RouterLink lk) except -1

@@ -43,8 +43,8 @@ class Pacing:
     def __init__(self, spread: Spread) -> None:
         self.spread = spread  # its clock
         self.links: dict[RouterLink, None] = {}
-        self.by_address: dict[Address, list[RouterLink]] = {}
         self.changed: list[RouterLink] = []  # to be looked at in this turn
+        self.grown: dict[Address, None] = {}  # whose consumers can take more: all links of these are looked at, too
 
     def begin(self, lk: RouterLink, settle_mode: cython.int) -> None:
         """The container has answered the attach of an incoming link, which has its address and capacity.
@@ -57,8 +57,9 @@ class Pacing:
         pace: Pace = Pace(self.spread.now, self.changed)
         lk.pace = pace
         self.links[lk] = None
-        self.by_address.setdefault(address, []).append(lk)
-        address.paced = True
+        if address.paced is None:
+            address.paced = {}
+        address.paced[lk] = None
         pace.room = room_of(address, lk.capacity)
         lk.held_back = max(lk.capacity - pace.room - pace.ahead, 0)
 
@@ -68,25 +69,34 @@ class Pacing:
         lk.pace = None
         lk.held_back = 0
         address: Address = lk.address  # type: ignore[assignment]
-        links: list[RouterLink] = self.by_address.get(address, [])
-        if lk in links:
-            links.remove(lk)
-        if not links:
-            address.paced = False
-            self.by_address.pop(address, None)
+        if address.paced is not None:
+            address.paced.pop(lk, None)
+            if not address.paced:
+                address.paced = None
         if lk.accepting and not lk.over:
             lk.grant()
 
     def room_grew(self, address: Address) -> None:
-        """A consumer has issued credit, and nothing waits for it."""
+        """A consumer has issued credit, and nothing waits for it: look at the links to its address in this turn, once
+        however many consumers have."""
+        self.grown[address] = None
+
+    def touch_grown(self) -> None:
+        """The links to the addresses whose consumers can take more have changed."""
         lk: RouterLink
-        for e in self.by_address.get(address, ()):
-            lk = e
-            lk.pace.touch(lk)
+        address: Address
+        for a in self.grown:
+            address = a
+            for e in address.paced or ():
+                lk = e
+                lk.pace.touch(lk)
+        self.grown.clear()
 
     def run(self) -> None:
         """Issue credit on the links of which something has changed. Called in each turn of the event loop."""
         lk: RouterLink
+        if self.grown:
+            self.touch_grown()
         if not self.changed:
             return
         changed = list(self.changed)

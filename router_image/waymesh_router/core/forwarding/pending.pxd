@@ -30,7 +30,6 @@ cdef class PendingDeliveries:
     cdef count_redirected(self, Address address)
     cdef int wait(self, Address address, Queued q) except -1
     cpdef int await_credit(self, Address address) except -1
-    cdef await_neighbours(self, Address address)
     cpdef drain(self, Address address)
     cdef begin(self, Address address, Queued q)
     cdef drain_groups(self, Address address, bint paths_changed)

@@ -23,25 +23,25 @@ from waymesh_router.core.settlement.settlement import Settlement
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting
     from cython.cimports.waymesh_router.core.forwarding.spread import (
+        await_neighbours,
         has_announced_window,
-        is_full,
+        is_awaited,
         is_spread,
         passes,
         waits_for_consumers,
-        windows_hold,
     )
-    from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
+    from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, PRESETTLED_WAITING
 else:
     from waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting
     from waymesh_router.core.forwarding.spread import (
+        await_neighbours,
         has_announced_window,
-        is_full,
+        is_awaited,
         is_spread,
         passes,
         waits_for_consumers,
-        windows_hold,
     )
-    from waymesh_router.core.link_kinds import PRESETTLED_WAITING
+    from waymesh_router.core.link_kinds import ENDPOINT, PRESETTLED_WAITING
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -127,9 +127,11 @@ class PendingDeliveries:
         self.expiry.begin(q)
         self.expiry.joined += q.settled
         pending.append(q)
-        self.await_credit(address)
-        if waits_for_consumers(address, q):
-            self.sender.return_early(q)
+        if not (address.targets and is_awaited(address, pending)):
+            self.await_credit(address)
+        if q.link is not None and (q.settled or q.link.kind != ENDPOINT or q.link.edge):
+            if waits_for_consumers(address, q):
+                self.sender.return_early(q)
 
     def await_credit(self, address: Address) -> None:
         """Check the queue of an address whenever a neighbour that leads to consumers issues credit, which is of no use
@@ -137,19 +139,7 @@ class PendingDeliveries:
         if not address.watched and is_spread(address):
             self.settlement.spread.watch(address)
         if address.targets:
-            self.await_neighbours(address)
-
-    def await_neighbours(self, address: Address) -> None:
-        """The part of `await_credit` that concerns other routers."""
-        target: Target
-        by_window: cython.bint = windows_hold(address)
-        for t in address.targets.values():
-            target = t
-            if by_window and is_full(target):
-                continue
-            neighbour = target.neighbour()
-            if neighbour is not None and neighbour.connection is not None:
-                neighbour.connection.waiting[address] = None
+            await_neighbours(address)
 
     # ---- outgoing
     def begin(self, address: Address, q: Queued) -> None:
@@ -240,8 +230,8 @@ class PendingDeliveries:
         q: Queued
         pending: PendingQueue
         sent: cython.int = 0
-        while address.pending is not None and self.choice.takes(address, out):
-            pending = address.pending
+        while True:
+            pending = address.pending  # type: ignore[assignment]  # some wait
             if pending.barred is not None or pending.grouped is not None:  # some may be barred from this consumer
                 self.drain_groups(address, False)
                 return
@@ -249,14 +239,18 @@ class PendingDeliveries:
             if q.expires != 0.0 and self.expiry.is_over(q):
                 if not expire(self, address, q):
                     return
-                continue
-            self.choice.priority = q.priority
-            self.choice.picked = None
-            self.take_out(address, q)
-            send_to(self, q, out)
-            sent += 1
-            if sent & A_SHARE == 0 and not self.expiry.may_end():
-                self.expiry.links[out] = None
+            else:
+                self.choice.priority = q.priority
+                self.choice.picked = None
+                pending.remove(q)
+                if pending.count == 0:
+                    address.pending = None
+                send_to(self, q, out)
+                sent += 1
+                if sent & A_SHARE == 0 and not self.expiry.may_end():
+                    self.expiry.links[out] = None
+                    return
+            if address.pending is None or not self.choice.takes(address, out):
                 return
 
     def consumer_left(self, address: Address) -> None:

@@ -26,6 +26,7 @@ cdef class PendingQueue:
     cdef Py_ssize_t count
     cdef Py_ssize_t settled
     cdef Py_ssize_t passing
+    cdef int awaited
     cdef PendingGroup free
     cdef PendingGroup mesh
     cdef bint mesh_waits

@@ -113,6 +113,7 @@ class PendingQueue:
         self.count = 0
         self.settled = 0  # pre-settled deliveries
         self.passing = 0  # unsettled deliveries that came from other routers
+        self.awaited = 0  # neighbours of which `PendingDeliveries.await_credit` waits for credit
         self.free = PendingGroup()  # deliveries that entered the mesh here
         self.mesh = PendingGroup()  # those from other routers
         self.mesh_waits = False  # `first` ignores them
@@ -177,12 +178,12 @@ class PendingQueue:
             q.annotations = q.annotations.original
         if q.slot and q.address.groups is None:
             q.slot = 0
-        lk: RouterLink | None = q.barring()
+        lk: RouterLink | None = q.link
         self.count += 1
         self.count_kind(q, 1)
         if q.slot:
             self.group_in(q.slot).append(q)
-        elif lk is not None:
+        elif lk is not None and lk.edge and q.barring() is not None:
             self.group_barred_by(lk.connection, q.arrival).append(q)
         elif q.annotations.trace:
             self.mesh.append(q)
@@ -225,10 +226,12 @@ class PendingQueue:
         """The group to which a delivery belongs, if it waits here."""
         if q.slot:
             return self.grouped.get(q.slot) if self.grouped is not None else None
+        if self.barred is None:
+            return self.mesh if q.annotations.trace else self.free
         lk: RouterLink | None = q.barring()
         if lk is None:
             return self.mesh if q.annotations.trace else self.free
-        return self.barred.get(lk.connection) if self.barred is not None else None
+        return self.barred.get(lk.connection)
 
     def leads(self, q: Queued) -> cython.bint:
         """Whether a delivery is the first of its group."""
@@ -238,6 +241,8 @@ class PendingQueue:
     def first(self) -> Queued | None:
         """The oldest delivery, except those of groups that are passed over; None if there is no other."""
         if self.mesh.count == 0 or self.mesh_waits:
+            if self.barred is None and self.free.count > 0 and not self.free_waits:
+                return self.free.first()
             return self.first_here()
         if not (self.free_next and self.count > self.mesh.count):
             return self.mesh.first()

@@ -113,6 +113,20 @@ def goes_on(q: Queued, out: RouterLink, branch: Branch | None, settled: cython.b
         lk.session.hold_window(out)
 
 
+def is_simple(q: Queued) -> cython.bint:
+    """Whether a queued delivery is complete, in one piece, for one consumer, and sent as it came."""
+    return (
+        q.complete
+        and q.later is None
+        and q.unstarted == 1
+        and q.ttl_at == 0
+        and not q.state
+        and q.sample is None
+        and q.group is None
+        and q.delivery is not None
+    )
+
+
 class QueuedSender:
     """Sends queued deliveries to ready links, and updates the records after the last part."""
 
@@ -192,6 +206,13 @@ class QueuedSender:
     def send(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """Send all bytes that have arrived of a delivery to a ready link; `branch` for one of several consumers."""
         settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
+        if not settled and branch is None and is_simple(q) and out.max_message_size == 0:
+            self.send_simple(q, out)
+        else:
+            self.send_any(q, out, branch, settled)
+
+    def send_any(self, q: Queued, out: RouterLink, branch: Branch | None, settled: cython.bint) -> None:
+        """`send` of any delivery."""
         annotations: Annotations = q.annotations
         if out.max_message_size:
             out.transfer_bytes = size_on(out, q)
@@ -226,6 +247,26 @@ class QueuedSender:
             self.taken_settled(q)
         if q.unstarted == 0:
             self.return_credit(q)
+
+    def send_simple(self, q: Queued, out: RouterLink) -> None:
+        """`send` of an unsettled delivery of which nothing is unusual, to its only consumer."""
+        d: Delivery = q.delivery  # type: ignore[assignment]  # it is unsettled
+        lk: RouterLink | None = q.link
+        data: bytes = q.data
+        ann: bytes = outgoing_annotations(out, q.annotations)
+        head: cython.Py_ssize_t = q.head_size if ann else 0
+        oid: cython.uint = send_first(out, False, False, octets(data), 0, head, ann, head, len(data), q.format)
+        self.settlement.counters.count_out(q.address, out)
+        q.unstarted = 0
+        q.data = b""
+        d.sent = True
+        self.settlement.track_outgoing(d, out, oid, self.choice.picked)
+        self.budget.give(q)
+        if lk is not None:
+            if lk.holding is not None:
+                self.budget.release(lk)
+            if lk.kind != ENDPOINT or lk.edge:
+                self.return_credit(q)
 
     def send_parts(self, q: Queued, out: RouterLink) -> None:
         """Send the later parts of a delivery one by one: joining them would double the memory of a large one."""

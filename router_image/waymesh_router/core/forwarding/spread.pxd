@@ -42,3 +42,5 @@ cdef bint overtakes(Address address, bint settled, Annotations annotations) exce
 cdef bint passes(Address address, Queued q) except -1
 cdef bint waits_for_consumers(Address address, Queued q) except -1
 cpdef list consumers_of(Address address)
+cdef int await_neighbours(Address address) except -1
+cdef bint is_awaited(Address address, PendingQueue pending) except -1

@@ -41,6 +41,10 @@ USUAL_WEIGHT = cython.declare(cython.double, 0.0625)
 """Weight of a settlement in the usual time of an address."""
 LOOK_S = cython.declare(cython.double, 0.25)
 """Time between two looks at an address whose deliveries wait."""
+WITH_ROOM = cython.declare(cython.int, 1)
+"""`PendingQueue.awaited`: neighbours that lead to consumers whose windows have room."""
+ALL = cython.declare(cython.int, 2)
+"""All that lead to consumers."""
 LOOKS = 64
 """Most addresses that are looked at in one tick."""
 CONSUMERS = 25
@@ -69,7 +73,7 @@ class Spread:
     def measure_target(self, target: Target) -> None:
         """Measure another router from now on."""
         target.speed = Speed()
-        target.window = Window(1.0 if target.address.paced and is_told(target.address) else FIRST)
+        target.window = Window(1.0 if target.address.paced is not None and is_told(target.address) else FIRST)
 
     def sent_to_link(self, d: Delivery, out: RouterLink) -> None:
         """A delivery was sent to a consumer that is measured."""
@@ -92,7 +96,7 @@ class Spread:
         address: Address | None = out.address
         if address is None:
             return
-        if done and out.attached and not out.session.losing:  # `usable`, without a call
+        if done and out.usable():
             now: cython.double = self.now
             out.speed.settled(now)
             if out.window is not None and d.at > 0.0:
@@ -196,7 +200,7 @@ def is_spread(address: Address) -> cython.bint:
     """Whether unsettled deliveries are spread over several consumers or routers by what they settle, or wait for those
     of the highest priority in the mesh."""
     several: cython.bint = len(address.consumers) + len(address.targets) > 1
-    if address.paced and not several:
+    if address.paced is not None and not several:
         several = is_told(address)
     return several and address.treatment == BALANCED and (address.ranked or not address.prioritized)
 
@@ -293,3 +297,28 @@ def waits_for_consumers(address: Address, q: Queued) -> cython.bint:
     if address.consumers:
         return True
     return is_spread(address) and limited(address, q.settled, q.annotations)
+
+
+# ---- the credit of neighbours
+def await_neighbours(address: Address) -> None:
+    """The part of `await_credit` that concerns other routers."""
+    target: Target
+    pending: PendingQueue = address.pending  # type: ignore[assignment]  # some wait
+    by_window: cython.bint = windows_hold(address)
+    for t in address.targets.values():
+        target = t
+        if by_window and is_full(target):
+            continue
+        neighbour = target.neighbour()
+        if neighbour is not None and neighbour.connection is not None:
+            neighbour.connection.waiting[address] = None
+    pending.awaited = WITH_ROOM if by_window else ALL
+
+
+def is_awaited(address: Address, pending: PendingQueue) -> cython.bint:
+    """Whether the queue is checked already when a neighbour issues credit, so that one more delivery changes nothing.
+
+    Whatever changes that calls `await_credit`, or `drain` while deliveries wait: a neighbour has issued credit, windows
+    have room again, there are other consumers or paths.
+    """
+    return pending.awaited == ALL or (pending.awaited == WITH_ROOM and windows_hold(address))

@@ -216,6 +216,7 @@ class EndpointLinks:
                 if not address.producers and address.key.startswith(MOBILE):
                     self._context.control_plane.producer_removed(address)
         elif self._addresses.take_out(address.consumers, lk):
+            address.lone = None
             address.asking -= lk.exclusive
             address.preferred -= lk.consumer_priority != 0
             if address.groups is not None:

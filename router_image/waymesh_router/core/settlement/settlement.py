@@ -210,7 +210,7 @@ class Settlement:
     # ---- records
     def return_credit(self, d: Delivery, lk: RouterLink) -> None:
         """A client's delivery is settled: return its credit, after the last frame if it still arrives."""
-        if lk.kind == ENDPOINT and not lk.shared() and not (lk.mid_delivery and lk.transfer_id == d.did):
+        if lk.kind == ENDPOINT and not (lk.edge and lk.shared()) and not (lk.mid_delivery and lk.transfer_id == d.did):
             if lk.pace is None:
                 lk.return_credit()
             else:
