@@ -2,7 +2,10 @@ cimport cython
 from waymesh_router.runtime.epoll cimport epoll_event
 from waymesh_router.runtime.transport.connection_io cimport ConnectionIO
 
+cdef class Loop
+
 cdef class Timer:
+    cdef Loop _loop
     cdef public double when
     cdef public object callback
     cpdef cancel(self)
@@ -18,6 +21,7 @@ cdef class Loop:
     cdef dict _masks
     cdef dict _low_masks
     cdef list _timers
+    cdef Py_ssize_t _cancelled
     cdef object _calls
     cdef object _kept
     cdef int _wakeup
@@ -32,6 +36,7 @@ cdef class Loop:
     cdef _serve_low(self)
     cdef double _timeout(self, double deadline) except? -2
     cdef _run_timers(self, double now)
+    cdef _forget_cancelled(self)
     cdef double _turn(self, turn) except? -2
     cdef _guarded(self, str where, callback)
 

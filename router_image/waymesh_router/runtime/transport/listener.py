@@ -152,7 +152,7 @@ class Listener:
             return
         limit = handshake_timeout_s(self.attrs)
         timer = None
-        if limit < math.inf:  # inf: no timer, as the loop stores a timer until it is due
+        if limit < math.inf:  # inf: no timer, which the loop would store
             timer = self._loop.call_later(limit, lambda: self._fail(fd, peer, "TLS: the handshake took too long"))
         self._handshakes[fd] = (sock, timer)
         self.opening.add(fd, host, lambda reason: self._fail(fd, peer, reason))
