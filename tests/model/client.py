@@ -126,15 +126,15 @@ class Client:
         return link
 
     def attach_consumer(
-        self, address: str, mode: int, second: bool = False, priority: int = 0, **source: Any
+        self, address: str, mode: int, second: bool = False, properties: dict[str, Any] | None = None, **source: Any
     ) -> Consumer:
-        """`source`: further fields of its source."""
+        """`properties`: of its attach; `source`: further fields of its source."""
         link = Consumer(self, f"{self.name}.c{self.next_handle}", self.next_handle, address, mode, second=second)
         self.add(link)
         terms: dict[str, Any] = {"snd_settle_mode": mode, "rcv_settle_mode": int(second)}
         terms["source"] = Terminus("source", address=address, **source)
-        if priority:
-            terms["properties"] = {Symbol("priority"): priority}
+        if properties:
+            terms["properties"] = {Symbol(key): value for key, value in properties.items()}
         self.write(frames.attach_receiver(link.name, link.handle, **terms))
         return link
 

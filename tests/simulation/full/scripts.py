@@ -37,6 +37,7 @@ CONFIG = (
     + "address {\nprefix: fall\nenableFallback: yes\n}\n"
     + "address {\nprefix: office.all\ndistribution: multicast\n}\n"
 )
+ALONE = "address {\nprefix: alone\nexclusive: yes\n}\n"
 GROUPED = "address {\nprefix: grouped\nmessageGroups: yes\n}\n"
 AT_EXCHANGE = f"exchange {{\nname: x\naddress: {EXCHANGE}\n}}\n" + "".join(
     f"binding {{\nexchangeName: x\nbindingKey: #\nnextHopAddress: {name}\n}}\n" for name in COPIES
@@ -47,18 +48,27 @@ BUDGETS = ((1 << 40, 1 << 40, 1 << 40), (1 << 40, 1 << 40, 1 << 40), (3000, 1 <<
 
 class Script:
     """`storm`: routers and cables fail, too. `priorities`: of consumers. `groups`: also at an address with as many
-    message groups."""
+    message groups. `exclusive`: share of the consumers of balanced addresses that ask to be the only ones; there is
+    also an address that always has one."""
 
-    def __init__(self, seed: int, storm: float = 0.0, priorities: tuple[int, ...] = (), groups: int = 0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        storm: float = 0.0,
+        priorities: tuple[int, ...] = (),
+        groups: int = 0,
+        exclusive: float = 0.0,
+    ) -> None:
         rng = self.rng = random.Random(seed)
         self.priorities = priorities
         self.groups = groups
+        self.exclusive = exclusive
         self.storm = storm
         self.before = records()
         self.crashed = False
         network = self.network = Network(seed)
         self.sockets = Sockets(network)
-        config = CONFIG + GROUPED * bool(groups)
+        config = CONFIG + GROUPED * bool(groups) + ALONE * bool(exclusive)
         names = rng.choice(("A", "AB", "ABC", "ABC"))
         hub = rng.choice(names)
         for name in names:
@@ -75,7 +85,8 @@ class Script:
             place.extra += BOTH
             self.broker = Broker(network, credit=CAPACITY)
             self.broker.connector(place)
-        self.sinks: tuple[str, ...] = (*SINKS, *(ROUTED, ROUTED) * self.routed, *("grouped",) * 6 * bool(groups))
+        more = ("grouped",) * 6 * bool(groups) + ("alone", "alone") * bool(exclusive)
+        self.sinks: tuple[str, ...] = (*SINKS, *(ROUTED, ROUTED) * self.routed, *more)
         for router in self.routers():
             for cable in router.cables.values():
                 cable.extra = f"linkCapacity: {CAPACITY}\n"
@@ -171,11 +182,19 @@ class Script:
             mode, second = rng.choice(((2, False), (2, False), (0, False), (1, False), (2, True)))
             spare: dict[str, Any] = {"capabilities": [Symbol("qd.fallback")]} if sink == "spare" else {}
             second = second and sink != ROUTED  # the broker knows no such consumers
-            priority = rng.choice(self.priorities) if self.priorities and sink != ROUTED else 0
-            link = client.attach_consumer("fall" if spare else sink, mode, second, priority, **spare)
+            link = client.attach_consumer("fall" if spare else sink, mode, second, self.properties(sink), **spare)
             amount = rng.choice((0, 0, 1, 10, 1000))
             if amount:
                 client.give_credit(link, amount)
+
+    def properties(self, sink: str) -> dict[str, Any]:
+        """Of the attach of a consumer."""
+        found: dict[str, Any] = {}
+        if self.priorities and sink != ROUTED:
+            found["priority"] = self.rng.choice(self.priorities)
+        if self.exclusive and sink == "balanced" and self.rng.random() < self.exclusive:
+            found["exclusive"] = True
+        return found
 
     def send(self) -> None:
         rng = self.rng

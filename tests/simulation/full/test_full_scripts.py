@@ -1,6 +1,6 @@
 """Random scripts at whole routers: each delivery gets its outcome, and afterwards nothing is counted or kept.
 
-More seeds, after changes of the core: `Script(seed, storm).run(200)` for some hundreds of them, on both engines.
+More seeds, after changes of the core: `python -m tests.simulation.random_scripts --seeds 0-299`, on both engines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ def test_all_is_settled_and_returned_when_routers_and_their_connections_fail() -
 def test_all_is_settled_and_returned_if_messages_have_groups(storm: float) -> None:
     for seed in range(200, 208):
         Script(seed, storm, groups=5).run(120)
+
+
+@pytest.mark.parametrize("storm", [0.0, 1.5])
+def test_all_is_settled_and_returned_if_consumers_are_exclusive(storm: float) -> None:
+    for seed in range(300, 306):
+        Script(seed, storm, groups=3, exclusive=0.2).run(120)
 
 
 @pytest.mark.parametrize("storm", [0.0, 1.5])
