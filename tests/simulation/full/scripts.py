@@ -23,6 +23,8 @@ from waymesh_router.core.link_kinds import ROUTED as ROUTED_LINK
 
 PART = 15_000
 """Bytes that fit into one frame."""
+AT_REST = 50
+"""Looks without news, each 0.02 s: routers tell what consumers can take within half a second."""
 SIZES = (3, 3, 3, 30, 30, 30, 700, 700, 3000, 3000, 3000, 40_000, 40_000, 400_000)
 CAPACITY = 8
 """Credit of all links of clients and between routers: few messages use it up."""
@@ -312,10 +314,10 @@ class Script:
 
     def may_wait(self, router: SimRouter, link: Any) -> int:
         """The deliveries of an incoming link that may keep their credit while consumers take nothing."""
+        if link.kind == ROUTED_LINK or link.streaming or link.stream_links:
+            return int(link.outstanding)  # the container decides; or it waits behind a long message of the same sender
         if link.kind == DATA or (link.edge and link.anonymous):
             return 0
-        if link.kind == ROUTED_LINK:
-            return int(link.outstanding)  # the container decides
         edge = router.name in self.network.edges  # limited by its link of the same address
         return CAPACITY if edge else int(link.unsettled)
 
@@ -363,7 +365,7 @@ class Script:
             self.pass_time(0.02)
             busy = busy or sum(len(k.got) for k in self.consumers()) != got
             quiet = 0 if busy else quiet + 1
-            if quiet == 5:
+            if quiet == AT_REST:
                 return
         stuck = [f"{p.name} to {p.address}: {len(p.waiting)} wait" for p in self.producers() if p.open or p.waiting]
         stuck += [f"{k.name} of {k.address}" for k in self.consumers() if k.unsettled or k.part is not None]

@@ -11,6 +11,8 @@ import pytest
 from tests.kit import frames
 from tests.kit.demand import KEY, Told, got, later, record, remote, send, turn
 from tests.kit.pump import Hub, Peer, core_hub, core_of
+from tests.unit.core.edge_peer import UP, EdgePeer
+from waymesh_amqp.message import Message
 from waymesh_amqp.performatives import Detach
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.forwarding.exclusive import ASKS, FIRST, FOLLOWS, LAST, Exclusive, update
@@ -226,3 +228,24 @@ def test_consumers_that_were_there_before_come_first_in_their_order() -> None:
         order.append(own.number())
         own.leave(consumers.pop(0))
     assert order == [8, 8, 9, 10]
+
+
+def test_what_waits_for_the_only_other_router_keeps_no_credit_of_an_edge_router(hub: Hub, told: Told) -> None:
+    """Its link is that of all its anonymous senders."""
+    there, edge = remote(hub, "B"), EdgePeer(hub)
+    tell(hub, "B", FIRST, 2)
+    for _ in range(5):
+        edge.send(UP, Message(to="q", body="x"), settled=False)
+    assert got(there) == 2
+    up = next(link for link in core_of(hub).links.values() if link.edge and link.anonymous)
+    assert (up.outstanding, up.unsettled) == (0, 5)
+
+
+def test_presettled_ones_pass_what_waits_for_the_only_other_router(hub: Hub, told: Told) -> None:
+    there = remote(hub, "B")
+    tell(hub, "B", FIRST, 2)
+    send(hub, 5)
+    assert got(there) == 2
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_sender(), *[frames.transfer(number, settled=True) for number in range(3)])
+    assert got(there) == 3

@@ -198,8 +198,8 @@ def consumers_of(address: Address) -> list[RouterLink]:
 # ---- what windows limit
 def is_spread(address: Address) -> cython.bint:
     """Whether unsettled deliveries are spread over several consumers or routers by what they settle, or wait for those
-    of the highest priority in the mesh."""
-    several: cython.bint = len(address.consumers) + len(address.targets) > 1
+    of the highest priority in the mesh, or for the exclusive one."""
+    several: cython.bint = len(address.consumers) + len(address.targets) > 1 or address.exclusive is not None
     if address.paced is not None and not several:
         several = is_told(address)
     return several and address.treatment == BALANCED and (address.ranked or not address.prioritized)
