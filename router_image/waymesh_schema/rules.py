@@ -62,6 +62,16 @@ def _one_consumer(entity: str, values: Values) -> None:
         raise SchemaError(entity, "messageGroups", "is not possible with exclusive")
 
 
+def _concurrency(entity: str, values: Values) -> None:
+    """It counts where work goes to who is free first."""
+    if values["concurrency"] is None:
+        return
+    if values["distribution"] != "balanced":
+        raise SchemaError(entity, "concurrency", f"is not possible with distribution {values['distribution']}")
+    if values["exclusive"]:
+        raise SchemaError(entity, "concurrency", "is not possible with exclusive")
+
+
 def _one_container(entity: str, values: Values) -> None:
     if values["connection"] and values["containerId"]:
         raise SchemaError(entity, "containerId", "Both connection and containerId cannot be specified")
@@ -306,7 +316,7 @@ _REQUEST_RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
 _RULES: Mapping[str, tuple[Callable[[str, Values], None], ...]] = {
     "router": (_router_id,),
     "log": (_levels, _rotation),
-    "router.config.address": (_one_address, _one_consumer),
+    "router.config.address": (_one_address, _one_consumer, _concurrency),
     "router.config.linkRoute": (_one_address, _one_container),
     "router.config.autoLink": (_one_container, _incoming_only, _capabilities, _link_properties),
     "listener": (

@@ -60,6 +60,15 @@ ADDRESS = configuration(
         default=False,
     ),
     setting(
+        "concurrency",
+        INTEGER,
+        "Number of messages that each client works on at a time, unless the attach of its receiver says otherwise "
+        "(link property concurrency). It gets these and half as many more, whatever its credit. Needs distribution "
+        "balanced, and not exclusive. Default: unknown; it is measured.",
+        minimum=1,
+        maximum=65535,
+    ),
+    setting(
         "expired",
         ("reject", "drop"),
         "What becomes of messages that wait for a consumer when their ttl or absolute-expiry-time has passed. reject: "

@@ -1,10 +1,11 @@
 """How work is spread in random meshes of whole routers under virtual time: the time of a burst by the ideal one.
 
-    .venv/bin/python -m tests.simulation.fair_work [--seeds 3] [--routers 2,5,10,20] [--old]
+    .venv/bin/python -m tests.simulation.fair_work [--seeds 3] [--routers 2,5,10,20] [--old] [--at-once 8 [--says]]
 
 Two workers a router and two more, at random routers; their speeds differ by up to ten, jobs of one by half. Links of
 0.2 to 50 ms one way; each sender has 250 credits. The ideal time is that of workers who always have work. Messages:
-those about demand, by the number of deliveries.
+those about demand, by the number of deliveries. `--at-once`: every second worker works on so many jobs at a time, of
+which there are as many more; `--says`: all workers say how many.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ def cables(rng: random.Random, count: int) -> dict[tuple[str, str], float]:
 
 
 class Mesh:
-    """A random mesh with workers, and the number of messages about demand. `old`: half of the routers do not know
-    demand."""
+    """A random mesh with workers, and the number of messages about demand."""
 
-    def __init__(self, seed: int, routers: int, kind: Kind, prefetch: int, old: bool = False) -> None:
+    def __init__(self, seed: int, routers: int, kind: Kind, prefetch: int, how: How) -> None:
         self.rng = rng = random.Random(100 * seed + routers)
         self.names = NAMES[:routers]
         self.messages = 0
-        self.shop = Shop(self.names, cables(rng, routers), without_demand=self.names[::2] if old else "")
+        self.shop = Shop(self.names, cables(rng, routers), without_demand=self.names[::2] if how.old else "")
         for router in self.shop.network.routers.values():
             self._count(router.core.context.control_plane)
         self.speed = 0.0
-        for _ in range(2 * routers + 2):
+        for number in range(2 * routers + 2):
             job = kind.fastest * (kind.slowest / kind.fastest) ** rng.random()
-            self.shop.worker(rng.choice(self.names), job, prefetch)
-            self.speed += 1 / job
+            at_once = how.at_once if number % 2 else 1
+            self.shop.worker(rng.choice(self.names), job, max(prefetch, at_once), at_once=at_once, says=how.says)
+            self.speed += at_once / job
         self.shop.network.run(2.0)
 
     def _count(self, plane: Any) -> None:
@@ -73,6 +74,16 @@ class Mesh:
 
 
 @dataclass(frozen=True)
+class How:
+    """`old`: half of the routers do not know demand. `at_once`: jobs on which every second worker works at a time;
+    `says`: all workers say how many."""
+
+    old: bool = False
+    at_once: int = 1
+    says: bool = False
+
+
+@dataclass(frozen=True)
 class Burst:
     """The time of a burst by the ideal one, and the messages between routers about a delivery."""
 
@@ -80,14 +91,15 @@ class Burst:
     messages: float
 
 
-def burst(seed: int, routers: int, kind: Kind, prefetch: int, senders: int, old: bool = False) -> Burst:
+def burst(seed: int, routers: int, kind: Kind, prefetch: int, senders: int, how: How) -> Burst:
     """Have a burst of work done."""
-    mesh = Mesh(seed, routers, kind, prefetch, old)
+    mesh = Mesh(seed, routers, kind, prefetch, how)
     shop = mesh.shop
+    count = kind.jobs * (how.at_once + 1) // 2 // senders
     clients = [shop.crowd.client(shop.network.routers[mesh.rng.choice(mesh.names)]) for _ in range(senders)]
-    sent = [shop.start(client, kind.jobs // senders) for client in clients]
+    sent = [shop.start(client, count) for client in clients]
     took = shop.network.until(lambda: not any(s.left or s.under_way for s in sent), LIMIT_S)
-    jobs = kind.jobs // senders * senders
+    jobs = count * senders
     return Burst(took * mesh.speed / jobs, mesh.messages / jobs)
 
 
@@ -96,13 +108,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--routers", default="2,5,10,20", help="sizes of the meshes")
     parser.add_argument("--old", action="store_true", help="half of the routers do not know demand")
+    parser.add_argument("--at-once", type=int, default=1, help="jobs of every second worker at a time")
+    parser.add_argument("--says", action="store_true", help="workers say how many jobs they work on at a time")
     options = parser.parse_args()
+    how = How(options.old, options.at_once, options.says)
     sizes = [int(size) for size in options.routers.split(",")]
     for kind in KINDS:
         for senders in (1, 4):
             for prefetch in (1, 10, 100):
                 bursts = [
-                    burst(seed, size, kind, prefetch, senders, options.old)
+                    burst(seed, size, kind, prefetch, senders, how)
                     for seed in range(options.seeds)
                     for size in sizes
                 ]

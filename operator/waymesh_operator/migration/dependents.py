@@ -10,7 +10,7 @@ from .source import Entity
 
 _ADDRESS = (
     "prefix", "pattern", "distribution", "waypoint", "ingressPhase", "egressPhase", "priority", "enableFallback",
-    "exclusive", "messageGroups", "expired",
+    "exclusive", "messageGroups", "concurrency", "expired",
 )  # fmt: skip
 _OWN = ("name", "identity", "type")
 
@@ -26,7 +26,7 @@ def add_address(found: Translation, entity: Entity) -> None:
             spec[name] = True
     if spec.get("waypoint") and spec.pop("enableFallback", False):
         found.note(entity, "enableFallback: an Address that is a waypoint cannot have a fallback; left out")
-    spec |= numbers(entity, "ingressPhase", "egressPhase", "priority")
+    spec |= numbers(entity, "ingressPhase", "egressPhase", "priority", "concurrency")
     name = entity.text("name") or entity.text("prefix") or entity.text("pattern")
     found.add_dependent("Address", name, spec, entity.place)
 

@@ -32,6 +32,7 @@ class Address:
     enable_fallback: bool = False
     exclusive: bool = False
     message_groups: bool = False
+    concurrency: int | None = None
     expired: str = "reject"
     # Creation time in the API server's format, "" outside a cluster. Of two with the same match, the oldest wins.
     created: str = ""
@@ -193,6 +194,7 @@ def parse_address(manifest: Manifest) -> Address:
         enable_fallback=spec["enableFallback"],
         exclusive=spec["exclusive"],
         message_groups=spec["messageGroups"],
+        concurrency=spec.get("concurrency"),
         expired=spec["expired"],
         **server_metadata(manifest),
     )

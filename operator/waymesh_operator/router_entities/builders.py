@@ -269,6 +269,7 @@ def address_entity(address: Address) -> Entity:
             "enableFallback": address.enable_fallback,
             "exclusive": address.exclusive or None,  # routers of older images do not have this attribute
             "messageGroups": address.message_groups or None,  # nor this
+            "concurrency": address.concurrency,  # nor this
             "expired": address.expired,
         },
     )

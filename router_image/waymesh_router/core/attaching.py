@@ -95,6 +95,8 @@ COPY = "copy"
 DRAINING = "router is draining"
 """Error description for clients that should connect to another router."""
 _MAX_COST = 0x7FFFFFFF
+MAX_CONCURRENCY = 0xFFFF
+"""Highest value of the link property `concurrency`."""
 _TEMPORARY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+_"
 _TEMPORARY_LENGTH = 15
 NOT_EXCLUSIVE = (
@@ -163,6 +165,17 @@ def is_exclusive(attach: Attach) -> bool:
     if not isinstance(value, bool):
         raise Refusal(INVALID_FIELD, "the link property exclusive must be true or false")
     return value
+
+
+def concurrency(attach: Attach) -> int:
+    """How many deliveries a receiver works on at a time: link property `concurrency`; 0: unknown. Raises Refusal."""
+    properties = attach.properties
+    value = properties.get("concurrency") if isinstance(properties, dict) else None
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CONCURRENCY:
+        raise Refusal(INVALID_FIELD, f"the link property concurrency must be a number from 1 to {MAX_CONCURRENCY}")
+    return int(value)
 
 
 def phase_of(config: Mapping[str, Any], attribute: str) -> str:

@@ -102,6 +102,7 @@ cdef class RouterLink(Link):
     cdef public dict stream_links
     cdef public bint known_elsewhere
     cdef public int consumer_priority
+    cdef public int concurrency
     cdef public bint exclusive
     cdef public Speed speed
     cdef public Window window
@@ -171,6 +172,7 @@ cdef class Address:
     cdef public bint exchange
     cdef public Py_ssize_t turn
     cdef public double usual
+    cdef public int concurrency
     cdef public bint watched
     cdef public double held_since
     cdef public bint hungry

@@ -143,7 +143,7 @@ class RouterLink(Link):
         self.streamed = False  # incoming: its messages to other routers go on links of their own
         self.stream_links: dict[tuple[RouterConnection, Address], RouterLink] | None = None  # incoming: these links
         self.known_elsewhere = False  # incoming, of an edge router that knows of consumers elsewhere
-        self.consumer_priority = 0  # of a client's receiver: those with less get messages if it has no credit
+        self.consumer_priority = self.concurrency = 0  # link properties of a client's receiver, see attaching.py
         self.exclusive = False  # of a client's receiver: it asks that one consumer of the address gets all
         self.speed: Any = None  # outgoing: a Speed, see Spread; None: not measured
         self.window: Any = None  # of an edge router: a Window
@@ -240,6 +240,7 @@ class Address:
         self.exchange = self.dead = False  # the subscriber is an exchange; the address was removed
         self.turn = 0
         self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
+        self.concurrency = 0  # deliveries that each consumer works on at a time, as configured; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
         self.held_since = 0.0
         self.paced: dict[RouterLink, None] | None = None  # the links to it that have a Pace
@@ -249,7 +250,7 @@ class Address:
         self.primary: Address | None = None  # the address whose fallback this is
         self.ingress = self.egress = self.transit = 0
         self.to_container = self.from_container = self.to_process = self.from_process = 0  # process: the router itself
-        self.redirected = self.expired = 0  # deliveries to the fallback destination; those that expired here
+        self.redirected = self.expired = 0  # deliveries to the fallback destination; those that expired while waiting
         self.drops_expired = False  # instead of rejecting them
 
     def serves_router(self) -> bool:

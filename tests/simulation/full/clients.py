@@ -128,7 +128,7 @@ class SenderPlan:
 class ReceiverPlan:
     """`credit`: deliveries at once; `delay`: mean seconds until an outcome; `faithful`: share of accepted; `second`:
     the receiver reports first and settles when the sender has; `priority`: among the consumers of the address;
-    `exclusive`: one of them gets all."""
+    `exclusive`: one of them gets all; `concurrency`: what it says of how many it works on at a time."""
 
     credit: int = 50
     delay: float = 0.002
@@ -136,12 +136,13 @@ class ReceiverPlan:
     second: bool = False
     priority: int = 0
     exclusive: bool = False
+    concurrency: int = 0
 
 
 def link_properties(plan: ReceiverPlan) -> dict[Symbol, object] | None:
     """Those of the attach."""
-    found: dict[Symbol, object] = {Symbol("priority"): plan.priority} if plan.priority else {}
-    return (found | {Symbol("exclusive"): True} if plan.exclusive else found) or None
+    names = ("priority", "exclusive", "concurrency")
+    return {Symbol(name): getattr(plan, name) for name in names if getattr(plan, name)} or None
 
 
 class Receiver(Link):

@@ -1,4 +1,4 @@
-"""Consumers that work on one message after the other, and bursts of work for them."""
+"""Consumers that work on one message after the other, or on several at a time, and bursts of work for them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ IDLE_S = 30.0
 class Worker(Receiver):
     """Settles each message after `delay` of its plan, a half more or less, and then begins with the next one.
 
-    `batch`: it settles so many together; fewer when it had nothing to do for IDLE_S.
+    `at_once`: it works on so many at a time. `batch`: it settles so many together; fewer when it had nothing to do for
+    IDLE_S.
     """
 
     batch = 1
+    at_once = 1
 
     def take(self, transfer: IncomingTransfer) -> None:
         if not hasattr(self, "todo"):
             self.todo: deque[int] = deque()
             self.done: list[int] = []
-            self.working = False
+            self.working = 0
         Receiver.take(self, transfer)
 
     def begin_answer(self, did: int) -> None:
@@ -40,14 +42,14 @@ class Worker(Receiver):
         self.work()
 
     def work(self) -> None:
-        if self.todo and not self.working:
-            self.working = True
+        while self.todo and self.working < self.at_once:
+            self.working += 1
             world = self.client.crowd.world
-            world.after(self.plan.delay * world.rng.uniform(0.5, 1.5), self._finish)
+            world.after(self.plan.delay * world.rng.uniform(0.5, 1.5), self._finish, self.todo.popleft())
 
-    def _finish(self) -> None:
-        self.working = False
-        self.done.append(self.todo.popleft())
+    def _finish(self, did: int) -> None:
+        self.working -= 1
+        self.done.append(did)
         if len(self.done) >= self.batch:
             self._settle()
         elif not self.todo:
@@ -109,13 +111,17 @@ class Shop:
         batch: int = 1,
         priority: int = 0,
         exclusive: bool = False,
+        at_once: int = 1,
+        says: bool = False,
     ) -> None:
-        """A worker with its own connection."""
+        """A worker with its own connection. `says`: it tells its router how many messages it works on at a time."""
         client = self.crowd.client((self.network.routers | self.network.edges)[router])
-        plan = ReceiverPlan(prefetch, delay, 1.0, priority=priority, exclusive=exclusive)
+        concurrency = at_once if says else 0
+        plan = ReceiverPlan(prefetch, delay, 1.0, priority=priority, exclusive=exclusive, concurrency=concurrency)
         self.workers.append(client.attach(Worker, address, plan))
         self.network.run(0.2)
         self.workers[-1]().batch = batch
+        self.workers[-1]().at_once = at_once
 
     def start(self, client: Client, count: int, address: str = "work") -> Sender:
         """Send so many messages as fast as the router takes them."""

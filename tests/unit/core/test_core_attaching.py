@@ -178,3 +178,24 @@ def test_temporary_addresses_lead_to_this_router_and_differ() -> None:
     addresses = {attaching.temporary_address("A", rng, False) for _ in range(100)}
     assert len(addresses) == 100
     assert all(address.startswith("_topo/0/A/temp.") for address in addresses)
+
+
+def with_concurrency(value: Any) -> Attach:
+    """The attach of a receiver that says how many deliveries it works on at a time."""
+    properties = {Symbol("concurrency"): value}
+    return Attach(name="l", handle=0, role=True, source=Terminus("source", address="q"), properties=properties)
+
+
+@pytest.mark.parametrize("value", [1, 8, 65535])
+def test_a_receiver_says_how_many_deliveries_it_works_on_at_a_time(value: int) -> None:
+    assert attaching.concurrency(with_concurrency(value)) == value
+
+
+@pytest.mark.parametrize("value", [0, -1, 65536, True, "8", 1.5])
+def test_what_is_no_such_number_is_refused(value: Any) -> None:
+    with pytest.raises(Refusal, match="the link property concurrency must be a number from 1 to 65535"):
+        attaching.concurrency(with_concurrency(value))
+
+
+def test_without_the_property_it_is_unknown() -> None:
+    assert attaching.concurrency(attach(True)) == 0

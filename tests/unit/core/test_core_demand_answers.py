@@ -112,3 +112,14 @@ def test_nobody_is_told_when_the_last_consumer_leaves_meanwhile(hub: Hub, told: 
     peer.send(frames.detach())
     later(hub, 0.25)
     assert windows(told) == {}
+
+
+@pytest.mark.parametrize(("concurrency", "credit", "window"), [(8, 100, 12), (8, 8, 12), (8, 4, 6), (1, 100, 2)])
+def test_consumers_that_work_on_several_at_a_time_take_so_many(
+    hub: Hub, told: Told, concurrency: int, credit: int, window: int
+) -> None:
+    peer = local(hub, credit)
+    core_of(hub).addresses[KEY].consumers[0].concurrency = concurrency
+    ask(hub, "B")
+    assert windows(told) == {"B": window}
+    assert got(peer) == 0

@@ -12,6 +12,7 @@ from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.kit.steps import lines
 from tests.unit.core.edge_peer import configure
 from waymesh_amqp.outcomes import ACCEPTED
+from waymesh_amqp.types import Symbol
 
 CAPACITY = 250
 
@@ -213,3 +214,16 @@ def test_all_autolinks_of_an_address_follow_its_consumers(hub: Hub) -> None:
     assert len(address.paced or ()) == 2
     broker.close()
     assert address.paced is None
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_consumer_that_says_how_many_it_works_on_at_a_time_gets_no_more_than_it_needs(
+    hub: Hub, concurrency: int
+) -> None:
+    for name in ("in", "in2"):
+        peer = hub.peer().open().begin()
+        properties = {Symbol("concurrency"): concurrency}
+        peer.send(frames.attach_receiver(name, address="q", properties=properties), frames.credit(100))
+    broker = Broker(hub)
+    enough = 2 * (concurrency + max(1, concurrency // 2))
+    assert broker.give() == enough + 1, "and one that waits"

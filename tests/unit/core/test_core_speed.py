@@ -64,3 +64,14 @@ def test_a_consumer_that_settles_all_that_it_has_together_is_as_fast_as_one_that
             speed.settled(now)
     speed.began(now)
     assert speed.each == pytest.approx(0.05)
+
+
+def test_the_time_of_one_of_several_at_a_time_is_averaged() -> None:
+    speed = Speed()
+    speed.took(0.2)
+    assert speed.each == pytest.approx(0.2)
+    for _ in range(40):
+        speed.took(0.1)
+    assert speed.each == pytest.approx(0.1, rel=0.01)
+    speed.took(0.0)
+    assert speed.each > 0.0, "0 is: unknown"

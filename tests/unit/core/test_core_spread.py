@@ -238,3 +238,81 @@ def test_a_settlement_costs_no_more_when_many_deliveries_and_addresses_wait(hub:
     send(hub, 200)
     hub.turn()
     assert settle(2) < few + 100
+
+
+# ---- consumers that say how many deliveries they work on at a time
+def saying(hub: Hub, concurrency: int, credit: int = 100) -> Peer:
+    """A consumer that says it; no more than what it says, and half as many more, is sent to it."""
+    peer = hub.peer().open().begin()
+    properties = {Symbol("concurrency"): concurrency}
+    peer.send(frames.attach_receiver(properties=properties), frames.credit(credit))
+    return peer
+
+
+def test_each_gets_what_it_works_on_and_some_more_and_the_rest_waits(hub: Hub) -> None:
+    one, eight = saying(hub, 1), saying(hub, 8)
+    send(hub, 60)
+    assert (got(one), got(eight), waiting(hub)) == (2, 12, 46)
+    core_of(hub).now += 0.05
+    eight.end.feed(frames.disposition(0))
+    assert (got(one), got(eight), waiting(hub)) == (0, 1, 45)
+
+
+def test_credit_limits_them_as_well(hub: Hub) -> None:
+    one, eight = saying(hub, 1, 1), saying(hub, 8, 8)
+    send(hub, 60)
+    assert (got(one), got(eight)) == (1, 8)
+
+
+def test_the_only_consumer_gets_all(hub: Hub) -> None:
+    eight = saying(hub, 8)
+    send(hub, 60)
+    assert got(eight) == 60
+
+
+def test_who_begins_at_once_comes_first(hub: Hub) -> None:
+    """Of equal speed: one that works on eight at a time is as soon done with the eighth as the other with its first."""
+    one, eight = saying(hub, 1), saying(hub, 8)
+    send(hub, 9)
+    assert (got(one), got(eight)) == (1, 8)
+
+
+def test_they_are_as_fast_as_one_of_their_jobs_and_others_not_slower(hub: Hub) -> None:
+    eight, other = saying(hub, 8), local(hub, 100)
+    core = core_of(hub)
+    core.now = 100.0
+    send(hub, 30)
+    assert got(eight) == 12
+    core.now += 0.4
+    for number in range(8):
+        eight.end.feed(frames.disposition(number))
+    found = next(out for out in core.addresses["M0q"].consumers if out.concurrency == 8)
+    assert 0.25 < found.speed.each <= 0.4, "it waited for some of them"
+    assert got(other) > 12
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_what_priorities_and_settled_deliveries_do_is_as_before(hub: Hub, settled: bool) -> None:
+    properties = {Symbol("concurrency"): 1, Symbol("priority"): 5}
+    peer = hub.peer().open().begin()
+    peer.send(frames.attach_receiver(properties={} if settled else properties), frames.credit(40))
+    saying(hub, 1, 40)
+    send(hub, 60, settled=settled)
+    assert got(peer) == (30 if settled else 40)
+
+
+def test_an_address_says_it_of_its_clients_until_it_does_not_any_more(hub: Hub) -> None:
+    core = core_of(hub)
+    phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
+    entity = {"prefix": "q", "pattern": None, "distribution": "balanced", "concurrency": 3, **phases}
+    core.address_table.add_pattern(entity)
+    peers = [local(hub, 100), saying(hub, 1)]
+    send(hub, 60)
+    assert [got(peer) for peer in peers] == [4, 2]
+    core.address_table.remove_pattern(entity)
+    while core.context.portions:
+        core.context.portions.run()
+    core.now += 0.05
+    peers[0].end.feed(frames.disposition(0))
+    assert got(peers[0]) > 40, "nothing waits for anybody"
+    assert got(peers[1]) == 0

@@ -12,16 +12,17 @@ from waymesh_router.core.forwarding.window import Window
 
 
 class Elsewhere:
-    """Consumers behind a window, always with work; `jobs`: seconds of a job of each; `lag`: one way."""
+    """Consumers behind a window, always with work; `jobs`: seconds of a job of each; `lag`: one way. `concurrency`: it
+    is one consumer, which says how many it works on at a time."""
 
-    def __init__(self, jobs: list[float], lag: float = 0.001) -> None:
-        self.window = Window(4.0)
+    def __init__(self, jobs: list[float], lag: float = 0.001, concurrency: int = 0) -> None:
+        self.window = Window(4.0, concurrency)
         self.rng = random.Random(1)
         self.jobs, self.lag = jobs, lag
         self.now, self.done = 100.0, 0
         self.free = deque(range(len(jobs)))
         self.queue: deque[float] = deque()
-        self.events: list[tuple[float, int, float]] = []
+        self.events: list[tuple[float, int, float]] = []  # when, consumer that has done a job or -1: settled, sent
         self.outstanding = 0
         self.limits: list[float] = []
 
@@ -35,9 +36,13 @@ class Elsewhere:
             while self.queue and self.free:
                 consumer, sent = self.free.popleft(), self.queue.popleft()
                 job = self.jobs[consumer] * self.rng.uniform(0.5, 1.5)
-                heapq.heappush(self.events, (max(self.now, sent + self.lag) + job + self.lag, consumer, sent))
+                done = max(self.now, sent + self.lag) + job
+                heapq.heappush(self.events, (done, consumer, sent))
+                heapq.heappush(self.events, (done + self.lag, -1, sent))
             self.now, consumer, sent = heapq.heappop(self.events)
-            self.free.append(consumer)
+            if consumer >= 0:
+                self.free.append(consumer)
+                continue
             self.window.settled(self.now, sent, self.outstanding)
             self.outstanding -= 1
             self.done += 1
@@ -130,3 +135,39 @@ def test_it_has_room_for_batches_that_are_larger_than_it_was() -> None:
         window.settled(103.0 + number, 102.0 + number, 3)
     assert not window.batches, "they are settled one by one"
     assert window.limit < 20.0
+
+
+# ---- a consumer that says how many deliveries it works on at a time
+@pytest.mark.parametrize(("concurrency", "enough"), [(1, 2), (2, 3), (3, 4), (8, 12), (100, 150)])
+def test_a_consumer_has_what_it_works_on_and_half_as_many_more(concurrency: int, enough: int) -> None:
+    window = Window(10.0, concurrency)
+    assert window.full(enough)
+    assert not window.full(enough - 1)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_it_keeps_that_while_it_is_near(concurrency: int) -> None:
+    there = Elsewhere([0.5] * concurrency, 0.0001, concurrency)
+    assert there.run(400) > 0.97
+    assert there.usual() <= 1.5 * concurrency + 1
+    assert min(there.limits) >= concurrency
+
+
+def test_it_gets_more_if_the_way_to_it_takes_as_long_as_a_job() -> None:
+    there = Elsewhere([0.02] * 8, 0.01, 8)
+    there.run(400)
+    assert there.run(1000) > 0.9
+    assert there.usual() > 14
+
+
+def test_its_first_jobs_may_take_a_minute() -> None:
+    window = Window(10.0, 8)
+    assert not window.look(159.0, 12, 100.0, 0.0)
+    assert window.look(160.0, 12, 100.0, 0.0), "perhaps it settles in batches nevertheless"
+    assert window.limit == 24.0
+
+
+def test_it_does_several_in_the_usual_time() -> None:
+    window = Window(10.0, 8)
+    assert not window.look(219.0, 12, 100.0, 20.0)
+    assert window.look(220.0, 12, 100.0, 20.0), "twelve of 20 s, eight at a time, four times"

@@ -261,6 +261,10 @@ def test_a_wrong_field_of_a_router(field: str, line: int, path: str, message: st
          "spec: messageGroups cannot be combined with waypoint, ingressPhase or egressPhase"),
         ("{routerRef: {name: mesh}, prefix: a, exclusive: true, messageGroups: true}",
          "spec: messageGroups cannot be combined with exclusive"),
+        ("{routerRef: {name: mesh}, prefix: a, distribution: closest, concurrency: 8}",
+         "spec: concurrency needs distribution balanced"),
+        ("{routerRef: {name: mesh}, prefix: a, exclusive: true, concurrency: 8}",
+         "spec: concurrency cannot be combined with exclusive"),
     ],
 )  # fmt: skip
 def test_a_wrong_address(spec: str, expected: str) -> None:

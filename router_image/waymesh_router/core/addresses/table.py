@@ -105,6 +105,7 @@ class AddressTable:
             address.treatment = TREATMENTS[config["distribution"]]
             if config.get("priority") is not None:
                 address.priority = int(config["priority"])
+        address.concurrency = 0 if config is None else int(config.get("concurrency") or 0)
         if address.exclusive is not None or exclusive.is_configured(address):
             self._set_exclusive(address)
         if (address.groups is not None) != groups.is_configured(address):

@@ -14,6 +14,7 @@ from waymesh_router.core.addresses.keys import RELAYED
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.priorities import leads_to_leader, pick_prioritized
     from cython.cimports.waymesh_router.core.forwarding.spread import (
+        concurrency_of,
         has_room,
         is_full,
         limited,
@@ -23,7 +24,14 @@ if cython.compiled:
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
     from waymesh_router.core.forwarding.priorities import leads_to_leader, pick_prioritized
-    from waymesh_router.core.forwarding.spread import has_room, is_full, limited, spread_over_several, windows_hold
+    from waymesh_router.core.forwarding.spread import (
+        concurrency_of,
+        has_room,
+        is_full,
+        limited,
+        spread_over_several,
+        windows_hold,
+    )
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -195,7 +203,7 @@ class ConsumerChoice:
     def takes(self, address: Address, out: RouterLink) -> cython.bint:
         """Whether a local consumer is ready, and its window, if it has one, has room."""
         if out.window is None:
-            if not address.hungry:
+            if not address.hungry and concurrency_of(out) == 0:
                 return out.ready()
             self.spread.hold(out)
         room: cython.bint = has_room(out) or not windows_hold(address)
@@ -333,7 +341,7 @@ def forget_old_paths(choice: ConsumerChoice, address: Address) -> None:
 
 def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
     """Where the delivery will probably be settled first, by the number of those outstanding there and the time that
-    each takes; an idle consumer that is not much slower than usual is soon enough."""
+    each takes; a consumer that can begin at once and is not much slower than usual is soon enough."""
     links: list[RouterLink] = address.consumers
     n: cython.Py_ssize_t = len(links)
     i: cython.Py_ssize_t = address.turn
@@ -344,6 +352,7 @@ def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotati
     usual: cython.double = address.usual if address.usual > 0.0 else 1.0
     each: cython.double
     cost: cython.double
+    rounds: cython.double
     for _ in range(n):
         i += 1
         if i >= n:
@@ -354,12 +363,15 @@ def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotati
         if out.speed is None:
             choice.spread.measure_link(out)
         each = out.speed.each if out.speed.each > 0.0 else usual
-        cost = (out.unsettled + 1) * each
+        rounds = out.unsettled + 1
+        if out.window is not None and out.window.concurrency > 1:
+            rounds = max(rounds / out.window.concurrency, 1.0)
+        cost = rounds * each
         if cost < least and out.connection is not choice.barred and choice.takes(address, out):
             best = out
             least = cost
             address.turn = i
-            if out.unsettled == 0 and each <= SLOW * usual:
+            if rounds == 1.0 and each <= SLOW * usual:
                 return best
     if not address.targets or (annotations.here and n > 0):
         return best

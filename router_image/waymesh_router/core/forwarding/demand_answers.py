@@ -17,6 +17,7 @@ from waymesh_router.core.forwarding.demand_messages import MICROSECONDS, MOST, P
 from waymesh_router.core.forwarding.exclusive import announced_too
 from waymesh_router.core.forwarding.ranks import Room, add_consumer, differs, encoded, part_of
 from waymesh_router.core.forwarding.spread import Spread, consumers_of, is_brief, is_spread_here
+from waymesh_router.core.forwarding.window import enough_for
 from waymesh_router.core.model import Address, RouterLink
 from waymesh_router.core.portions import Rounds, RoundsOfEach
 
@@ -192,9 +193,12 @@ class Answers:
         if out.unsettled >= NEARLY * window.limit:
             held = max(out.unsettled, math.ceil(window.limit))
             count.grown |= window.look(self._context.now, held, count.since, address.usual)
-        room = max(out.unsettled + max(out.credit, 0), SLOTS)
-        count.wanted += room if is_brief(out) else min(room, math.ceil(max(window.limit, SLOTS)))
-        count.rate += 1.0 / out.speed.each if out.speed.each > 0.0 else 0.0
+        room = out.unsettled + max(out.credit, 0)
+        at_once = max(min(window.concurrency, room), 1)
+        room = max(room, math.ceil(enough_for(at_once)))
+        limit = math.ceil(max(window.limit, SLOTS)) if window.concurrency == 0 else math.floor(window.limit)
+        count.wanted += room if is_brief(out) else min(room, limit)
+        count.rate += at_once / out.speed.each if out.speed.each > 0.0 else 0.0
 
     def _tell(self, address: Address, askers: dict[str, Asker], count: Count) -> None:
         """Divide what the consumers can take among those that wait, and tell them what has changed."""

@@ -22,10 +22,12 @@ from waymesh_router.core.forwarding.pace import Pace
 from waymesh_router.core.model import Address, RouterLink, Target
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding.spread import holds, is_brief
+    from cython.cimports.waymesh_router.core.forwarding.spread import concurrency_of, holds, is_brief
+    from cython.cimports.waymesh_router.core.forwarding.window import enough_for
     from cython.cimports.waymesh_router.core.link_kinds import BALANCED
 else:
-    from waymesh_router.core.forwarding.spread import holds, is_brief
+    from waymesh_router.core.forwarding.spread import concurrency_of, holds, is_brief
+    from waymesh_router.core.forwarding.window import enough_for
     from waymesh_router.core.link_kinds import BALANCED
 
 if TYPE_CHECKING:
@@ -188,9 +190,11 @@ def room_of(address: Address, most: cython.longlong) -> cython.Py_ssize_t:
 
 def room_here(out: RouterLink) -> cython.Py_ssize_t:
     """What a local consumer with credit can take."""
-    if out.window is None or not holds(out) or is_brief(out):
+    concurrency: cython.int = concurrency_of(out)
+    if not holds(out) or (concurrency == 0 if out.window is None else is_brief(out)):
         return out.credit
-    free: cython.longlong = int(out.window.limit) - out.unsettled
+    limit: cython.double = enough_for(concurrency) if out.window is None else out.window.limit
+    free: cython.longlong = int(limit) - out.unsettled
     return max(min(free, out.credit), 0)
 
 

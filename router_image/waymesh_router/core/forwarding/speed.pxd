@@ -8,4 +8,5 @@ cdef class Speed:
     cdef long long _group
     cpdef began(self, double now)
     cpdef settled(self, double now)
+    cpdef took(self, double seconds)
     cdef _learn(self)

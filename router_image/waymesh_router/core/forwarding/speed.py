@@ -14,7 +14,8 @@ class Speed:
     """The time between settlements while deliveries are outstanding.
 
     Settlements with the same time form a group. How many of them share the time since the group before is known when
-    the next group begins.
+    the next group begins. Of a consumer that says how many it works on at a time, `each` is the time that it works on
+    one (`took`).
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,12 @@ class Speed:
         self._since = now
         if self.each == 0.0:
             self.each = self._gap
+
+    def took(self, seconds: cython.double) -> None:
+        """A delivery took so long: for a consumer of which it is known how many it works on at a time."""
+        if seconds < SHORTEST_S:
+            seconds = SHORTEST_S
+        self.each = seconds if self.each == 0.0 else self.each + WEIGHT * (seconds - self.each)
 
     def _learn(self) -> None:
         """Take the last group into the average."""

@@ -19,6 +19,7 @@ cdef class Spread:
     cdef sent_to_link(self, Delivery d, RouterLink out)
     cdef sent_to_target(self, Delivery d, Target target)
     cdef link_settled(self, Delivery d, RouterLink out, bint done)
+    cdef learn_time(self, Delivery d, RouterLink out)
     cdef target_settled(self, Delivery d, Target target, bint done)
     cdef learn(self, Address address, Speed speed, Window window)
     cpdef hold(self, RouterLink out)
@@ -35,6 +36,7 @@ cdef bint has_announced_window(Target target, Annotations annotations, bint sett
 cdef bint has_room(RouterLink out) except -1
 cpdef bint is_brief(RouterLink out) except -1
 cdef bint holds(RouterLink out) except -1
+cpdef int concurrency_of(RouterLink out) except -1
 cdef bint is_full(Target target) except -1
 cdef bint windows_hold(Address address) except -1
 cdef bint limited(Address address, bint settled, Annotations annotations) except -1

@@ -63,12 +63,13 @@ class Spread:
 
     # ---- deliveries
     def measure_link(self, out: RouterLink) -> None:
-        """Measure a consumer from now on; edge routers have windows, others while their address is hungry."""
+        """Measure a consumer from now on. Edge routers have windows, and those that say how many deliveries they work
+        on at a time; others while their address is hungry."""
         out.speed = Speed()
         if out.edge:
             out.window = Window(FIRST)
-        elif out.address is not None and out.address.hungry:
-            out.window = Window(FIRST_HERE)
+        elif holds(out):
+            out.window = Window(FIRST_HERE, concurrency_of(out))
 
     def measure_target(self, target: Target) -> None:
         """Measure another router from now on."""
@@ -98,12 +99,30 @@ class Spread:
             return
         if done and out.usable():
             now: cython.double = self.now
-            out.speed.settled(now)
-            if out.window is not None and d.at > 0.0:
-                out.window.settled(now, d.at, out.unsettled + 1)
-            self.learn(address, out.speed, out.window)
+            if out.window is not None and out.window.concurrency != concurrency_of(out):
+                out.window = None
+                self.measure_link(out)  # anew, as the configuration of the address has changed
+                self.freed[address] = None
+            else:
+                self.learn_time(d, out)
+                if out.window is not None and d.at > 0.0:
+                    out.window.settled(now, d.at, out.unsettled + 1)
+                self.learn(address, out.speed, out.window)
         if out.window is not None and address.pending is not None and holds(out):
             self.freed[address] = None
+
+    def learn_time(self, d: Delivery, out: RouterLink) -> None:
+        """A consumer has settled a delivery. If it is known how many it works on at a time, the time for one is that
+        from sending to settlement, of which it waited there while the consumer had more (Little's law)."""
+        now: cython.double = self.now
+        if out.window is None or out.window.concurrency == 0:
+            out.speed.settled(now)
+        elif d.at > 0.0:
+            took: cython.double = now - d.at
+            concurrency: cython.double = out.window.concurrency
+            if out.unsettled + 1 > concurrency:
+                took *= concurrency / (out.unsettled + 1)
+            out.speed.took(took)
 
     def target_settled(self, d: Delivery, target: Target, done: cython.bint) -> None:
         """The same for another router."""
@@ -128,11 +147,12 @@ class Spread:
     # ---- hungry addresses
     def hold(self, out: RouterLink) -> None:
         """Somebody in the mesh waits for the consumers of an address: this one gets what it works on, and a little
-        more, whatever its credit; all else waits for who is free first."""
+        more, whatever its credit; all else waits for who is free first. Those that say how many they work on at a time
+        are always held back."""
         if out.speed is None:
             self.measure_link(out)
         if out.window is None:
-            out.window = Window(FIRST if out.speed.each > 0.0 else FIRST_HERE)
+            out.window = Window(FIRST if out.speed.each > 0.0 else FIRST_HERE, concurrency_of(out))
 
     def release(self, address: Address) -> None:
         """Nobody waits any more. Windows remain for the next time: a consumer that settles in batches remains known."""
@@ -255,8 +275,21 @@ def has_room(out: RouterLink) -> cython.bint:
 
 
 def holds(out: RouterLink) -> cython.bint:
-    """Whether the window of a local consumer holds: that of an edge router always, others at a hungry address."""
-    return out.edge or (out.address is not None and out.address.hungry)
+    """Whether the window of a local consumer holds: that of an edge router always, and that of one that says how many
+    it works on at a time; others at a hungry address."""
+    address: Address | None = out.address
+    if out.edge or address is None:
+        return out.edge
+    return address.hungry or (concurrency_of(out) > 0 and not address.prioritized)
+
+
+def concurrency_of(out: RouterLink) -> cython.int:
+    """How many deliveries a consumer works on at a time: what it says itself, or what its address says of clients; 0:
+    unknown."""
+    address: Address | None = out.address
+    if out.concurrency > 0 or out.edge or out.container or address is None:
+        return out.concurrency
+    return address.concurrency
 
 
 def is_brief(out: RouterLink) -> cython.bint:

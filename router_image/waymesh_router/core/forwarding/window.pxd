@@ -2,10 +2,14 @@ cimport cython
 
 @cython.final
 cdef class Window:
+    cdef public int concurrency
     cdef double first
     cdef public double limit
     cdef public double announced
     cdef public double least
+    cdef double _base
+    cdef double _more
+    cdef double _calm
     cdef double _average
     cdef long long _count
     cdef double _kept
@@ -24,3 +28,5 @@ cdef class Window:
     cpdef bint look(self, double now, long long outstanding, double since, double usual) except -1
     cdef _after_stall(self)
     cdef _in_batches(self)
+
+cpdef double enough_for(int concurrency) except -1.0

@@ -73,6 +73,7 @@ class EndpointLinks:
         place = attaching.place_of(source, receiver=True, edge=lk.edge)
         lk.consumer_priority = attaching.consumer_priority(attach)
         lk.exclusive = attaching.is_exclusive(attach)
+        lk.concurrency = 0 if lk.edge else attaching.concurrency(attach)
         text = source.address
         if source.dynamic:
             text = attaching.temporary_address(self._context.router_id, self._context.rng, self._context.edge)
