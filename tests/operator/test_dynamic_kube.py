@@ -12,7 +12,7 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from waymesh_operator.errors import KubeError, NamespaceEnding, WaymeshError
-from waymesh_operator.kube import RESOURCES, SECRET, DynamicKube, kind_of
+from waymesh_operator.kube import COPY, RESOURCES, SECRET, DynamicKube, kind_of, slim
 
 pytestmark = pytest.mark.engine_independent
 
@@ -154,3 +154,30 @@ def test_dynamic_answer_that_is_no_json() -> None:
 def test_kinds_of_others_are_none_of_our_business() -> None:
     with pytest.raises(WaymeshError, match="ClusterRole is not a kind"):
         kind_of("ClusterRole")
+
+
+def test_what_is_kept_of_thousands_of_objects_is_shared() -> None:
+    def answer(name: str) -> dict[str, Any]:
+        condition = {"type": "Ready", "status": "True", "observedGeneration": 1, "message": "on mesh-0"}
+        text = json.dumps(
+            {
+                "apiVersion": "waymesh.io/v1alpha1",
+                "kind": "Address",
+                "metadata": {
+                    "name": name,
+                    "managedFields": [{"manager": "kubectl"}],
+                    "annotations": {COPY: "{}", "mine": "1"},
+                },
+                "spec": {"prefix": name, "waypoint": True, "priority": 1, "list": [{"a": 1}, {"a": True}, {"a": None}]},
+                "status": {"conditions": [condition]},
+            }
+        )
+        return dict(json.loads(text))  # strings of its own, as an answer of the API server has
+
+    (one, other), first = [slim(answer(name)) for name in ("a", "b")], answer("a")
+    del first["metadata"]["managedFields"], first["metadata"]["annotations"][COPY]
+    assert one == first
+    assert json.dumps(one["spec"]["list"]) == '[{"a": 1}, {"a": true}, {"a": null}]'
+    assert one["status"]["conditions"][0] is other["status"]["conditions"][0]
+    names = [{id(key) for key in body["spec"]} for body in (one, other)]
+    assert names[0] == names[1]
