@@ -57,6 +57,7 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.core.forwarding.spread",
     "waymesh_router.core.forwarding.pacing",
     "waymesh_router.core.settlement.settlement",
+    "waymesh_router.core.forwarding.target_lists",
     "waymesh_router.core.forwarding.priorities",
     "waymesh_router.core.forwarding.choice",
     "waymesh_router.core.forwarding.expiry",

@@ -25,11 +25,8 @@ cdef class ConsumerChoice:
     cdef bint has_path(self, Address address, Annotations annotations) except -1
     cdef bint has_local(self, Address address) except -1
     cdef bint has_path_elsewhere(self, Address address, Annotations annotations, RouterLink lk) except -1
-    cdef list nearest(self, Address address)
     cdef list all_links(self, Address address, Annotations annotations, object came_by)
 
-cdef list ways(ConsumerChoice choice, Address address)
-cdef int forget_old_paths(ConsumerChoice choice, Address address) except -1
 cdef RouterLink pick_soonest(ConsumerChoice choice, Address address, Annotations annotations)
 cdef RouterLink pick_soonest_remote(
     ConsumerChoice choice, Address address, Annotations annotations, RouterLink best, double least

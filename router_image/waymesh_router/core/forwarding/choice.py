@@ -21,6 +21,7 @@ if cython.compiled:
         spread_over_several,
         windows_hold,
     )
+    from cython.cimports.waymesh_router.core.forwarding.target_lists import nearest, ways
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
     from waymesh_router.core.forwarding.priorities import leads_to_leader, pick_prioritized
@@ -32,6 +33,7 @@ else:
         spread_over_several,
         windows_hold,
     )
+    from waymesh_router.core.forwarding.target_lists import nearest, ways
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -161,7 +163,7 @@ class ConsumerChoice:
 
     def pick_nearest(self, address: Address, annotations: Annotations) -> RouterLink | None:
         """Round-robin among the remote routers with the lowest cost."""
-        targets = self.nearest(address)
+        targets = nearest(address, self.paths)
         n: cython.Py_ssize_t = len(targets)
         i: cython.Py_ssize_t = address.turn
         _: cython.Py_ssize_t
@@ -251,7 +253,7 @@ class ConsumerChoice:
         if self.has_local(address) or address.key.startswith(RELAYED):
             return True
         target: Target
-        for t in self.nearest(address) if address.treatment == CLOSEST else address.targets.values():
+        for t in nearest(address, self.paths) if address.treatment == CLOSEST else address.targets.values():
             target = t
             if self.remote_link(target, annotations) is not None:
                 return True
@@ -276,23 +278,6 @@ class ConsumerChoice:
         finally:
             self.barred = None
 
-    def nearest(self, address: Address) -> list[Target]:
-        """The targets with the lowest cost."""
-        forget_old_paths(self, address)
-        if address.nearest is None:
-            target: Target
-            reachable: list[Target] = []
-            least: cython.longlong = LIMITLESS
-            for t in address.targets.values():
-                target = t
-                if target.neighbour() is not None and target.node.cost <= least:
-                    if target.node.cost < least:
-                        reachable = []
-                        least = target.node.cost
-                    reachable.append(target)
-            address.nearest = reachable
-        return address.nearest
-
     def all_links(self, address: Address, annotations: Annotations, came_by: object) -> list[RouterLink]:
         """For multicast: local consumers, and one link to each neighbour that leads to remote consumers.
 
@@ -305,7 +290,7 @@ class ConsumerChoice:
         outs: list[RouterLink] = list(address.consumers)
         seen: dict[RouterConnection | None, None] = {}
         enters: cython.bint = came_by is None and not annotations.trace
-        for t in ways(self, address) if enters else list(address.targets.values()):
+        for t in ways(address, self.paths) if enters else list(address.targets.values()):
             target = t
             neighbour = target.neighbour()
             if neighbour is None or neighbour.connection is came_by or neighbour.connection in seen:
@@ -315,28 +300,6 @@ class ConsumerChoice:
                 seen[neighbour.connection] = None
                 outs.append(found)
         return outs
-
-
-def ways(choice: ConsumerChoice, address: Address) -> list[Target]:
-    """One target for each neighbour that leads to remote consumers, for messages that enter the mesh here."""
-    forget_old_paths(choice, address)
-    if address.ways is None:
-        target: Target
-        found: dict[RouterConnection | None, Target] = {}
-        for t in address.targets.values():
-            target = t
-            neighbour: Node | None = target.neighbour()
-            if neighbour is not None:
-                found.setdefault(neighbour.connection, target)
-        address.ways = list(found.values())
-    return address.ways
-
-
-def forget_old_paths(choice: ConsumerChoice, address: Address) -> None:
-    """Forget what was computed by paths that have changed since."""
-    if address.nearest_by != choice.paths:
-        address.nearest = address.ways = None
-        address.nearest_by = choice.paths
 
 
 def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
