@@ -168,7 +168,8 @@ class DeliveryRing:
     def of(self, link: object) -> list[Delivery]:
         """The deliveries of a link that ends, and perhaps some that have left it already.
 
-        If all links of a session end together, each delivery is examined once only.
+        If all links of a session end together, each delivery is examined once only. A link is asked for once, and then
+        forgotten: else it and its session would keep each other until the collector examines all objects, once an hour.
         """
         if self.by_link is None:
             self.by_link = {}
@@ -176,4 +177,4 @@ class DeliveryRing:
             for e in self.live():
                 d = e
                 self.by_link.setdefault(d.out if self.outgoing else d.link, []).append(d)
-        return self.by_link.get(link, [])
+        return self.by_link.pop(link, [])

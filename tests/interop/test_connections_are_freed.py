@@ -105,6 +105,14 @@ def killed(world: World) -> None:
     client.abort()
 
 
+def unsettled(world: World) -> None:
+    client = Client(world.guarded.url)
+    receiver = client.receiver("orders", credit=1)
+    client.sender("orders").send("an order")
+    receiver.next()
+    client.abort()
+
+
 def managed(world: World) -> None:
     with ManagementClient(world.guarded.url) as client:
         assert client.query("connection", ["identity"])
@@ -143,7 +151,7 @@ def nonsense(world: World) -> None:
         drain(client)
 
 
-KINDS = (plain, password, wrong_password, killed, managed, denied, encrypted, over_web_socket, nonsense)
+KINDS = (plain, password, wrong_password, killed, unsettled, managed, denied, encrypted, over_web_socket, nonsense)
 
 
 @pytest.mark.parametrize("use", KINDS, ids=lambda use: str(use.__name__))

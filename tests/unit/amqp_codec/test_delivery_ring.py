@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from waymesh_amqp.connection import Connection
@@ -45,12 +47,31 @@ def test_all_links_of_a_session_look_at_each_delivery_once(outgoing: bool) -> No
 
 
 def test_what_was_sorted_by_link_serves_all_links_until_another_delivery_comes() -> None:
-    ring, links, _ = filled(True)
-    assert ring.of(links[0]) is ring.of(links[0]), "sorted once"
+    ring, links, deliveries = filled(True)
+    ring.of(links[0])
+    ring.drop(deliveries[1])
+    assert deliveries[1] in ring.of(links[1]), "sorted once"
     late = Delivery()
     late.oid, late.out = DELIVERIES, links[0]
     ring.put(late)
     assert late in ring.of(links[0])
+
+
+@pytest.mark.parametrize("outgoing", [False, True])
+def test_links_that_have_ended_are_forgotten(outgoing: bool) -> None:
+    """Else a link, its session and these deliveries would keep each other."""
+    ring, links, _ = filled(outgoing)
+    for link in links:
+        for d in ring.of(link):
+            ring.drop(d)
+            d.link = d.out = None
+    assert not set(map(id, links)) & _reached(ring)
+
+
+def _reached(ring: DeliveryRing) -> set[int]:
+    """Ids of what the ring and its tables refer to."""
+    tables = gc.get_referents(ring)
+    return {id(one) for one in (*tables, *gc.get_referents(*tables))}
 
 
 def test_a_link_without_deliveries_and_one_of_nobody() -> None:

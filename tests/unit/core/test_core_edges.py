@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.kit import frames
@@ -39,6 +41,16 @@ def hub() -> Hub:
 
 
 # ---- links of the uplink
+def test_an_edge_router_refers_to_no_link_that_has_ended(hub: Hub) -> None:
+    """Else its connection and all its deliveries would stay until the collector examines all objects."""
+    edge = EdgePeer(hub)
+    router: Any = edge.peer.conn.edge_router
+    edge.send(edge.sender("nobody"))
+    assert None not in (router.uplink, router.downlink, router.tracking)
+    edge.peer.send(frames.close())
+    assert (router.uplink, router.downlink, router.tracking) == (None, None, None)
+
+
 def test_the_links_of_an_uplink_are_accepted_and_the_edge_is_announced(hub: Hub) -> None:
     edge = EdgePeer(hub)
     assert not condition(edge.answers)

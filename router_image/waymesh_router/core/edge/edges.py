@@ -189,6 +189,8 @@ class Edges:
             edge.tracking = None
         elif lk is edge.downlink:
             edge.downlink = None
+        elif lk is edge.uplink:  # else the connection would be in a cycle, and its deliveries stay for an hour
+            edge.uplink = None
         elif not lk.is_sender and lk.address is not None and lk.address.tracked is not None:
             lk.address.tracked.pop(lk, None)
             if not lk.address.tracked:
