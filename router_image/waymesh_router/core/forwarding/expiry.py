@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 A_TURN = 256
 """Maximum number of expired deliveries that are ended in one turn of the event loop: about 0.5 ms of work. Waiting
-deliveries that are sent count, too, four as one: decision 0073."""
+deliveries that are sent count, too, four as one: decisions 0073 and 0102."""
 FURTHER = 8 * A_TURN
 """Maximum number of further ones, for pre-settled deliveries that began to wait."""
 AGED_S = cython.declare(cython.double, 1.0)

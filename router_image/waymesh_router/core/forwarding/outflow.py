@@ -39,7 +39,7 @@ class Outflow:
     """Passes them to the consumers of the delivery that have begun (`Branch.started`), and keeps them for the others.
 
     Its record is the only state of a delivery that arrives, whether it goes straight to a consumer, waits, is copied,
-    or has a streaming link or a link route. Decision 0101.
+    or has a streaming link or a link route. Decision 0099.
     """
 
     def __init__(self, sender: QueuedSender, own_messages: OwnMessages, interruptions: Interruptions) -> None:

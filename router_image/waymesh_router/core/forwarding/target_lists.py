@@ -1,6 +1,6 @@
 """The remote routers with consumers of an address that a message can go to: computed again only after a change.
 
-`paths` counts changes of the paths to remote routers, see `ConsumerChoice.paths`. Routing chapter, Message Distribution.
+`paths` counts changes of the paths to remote routers, see `ConsumerChoice.paths`. Routing chapter, "Distribution".
 """
 
 from __future__ import annotations
