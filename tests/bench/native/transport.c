@@ -22,7 +22,7 @@
 #include "options.h"
 #include "report.h"
 
-enum { READ_SIZE = 1 << 20 };
+enum { READ_SIZE = 1 << 20, RECORD_SIZE = 1 << 14 };
 static uint8_t *shared;            // one receive buffer for all connections
 static size_t shared_cap;
 static int epoll_fd = -1;
@@ -63,10 +63,11 @@ static ssize_t read_one(transport *t, uint8_t *p) {
 
 static ssize_t read_some(transport *t, uint8_t *p, size_t n) {
 #ifdef BENCH_TLS
-  if (t->ssl) {  // all records that are there: bytes inside OpenSSL raise no further event
+  if (t->ssl) {  // whole records, as many as there is room for: bytes inside OpenSSL raise no further event
     size_t total = 0;
     ssize_t k = 0;
-    while (total < n && (k = tls_result(t->ssl, SSL_read(t->ssl, p + total, (int)(n - total)))) > 0) total += (size_t)k;
+    while (n - total >= RECORD_SIZE && (k = tls_result(t->ssl, SSL_read(t->ssl, p + total, (int)(n - total)))) > 0)
+      total += (size_t)k;
     return total ? (ssize_t)total : k;
   }
 #endif

@@ -312,8 +312,10 @@ class TlsSocket:
                     self._inner.write(conn.mem[conn.off + taken : conn.off + taken + part])
                 except ssl.SSLWantReadError:  # the peer must answer first
                     conn.offered(taken + part)
+                    if self._write(parts):
+                        return taken
                     self._offered = taken - begin
-                    return taken if self._write(parts) else begin
+                    return begin
                 parts.append(self._out.read())
                 taken += part
             if not self._write(parts):
