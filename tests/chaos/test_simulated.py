@@ -16,7 +16,7 @@ from tests.chaos.schedule import Planned, Round
 from tests.chaos.simulated import schedule_of, shrink, simulate
 from tests.chaos.workload import PLANS, TICKS, WITHOUT_BROKERS, Plan, Receives, Sends
 from waymesh_amqp.connection import Connection
-from waymesh_router.core.forwarding.multicast import Multicast
+from waymesh_router.core.forwarding import multicast
 from waymesh_router.core.model import RouterLink
 from waymesh_router.core.settlement.interruptions import Interruptions
 from waymesh_router.runtime.spool import files
@@ -150,10 +150,10 @@ def test_copies_for_a_slow_consumer_are_dropped_only_where_too_many_wait() -> No
 
 @pytest.mark.engine_independent  # methods of the interpreted engine are replaced
 def test_copies_that_are_dropped_too_early_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def defective(self: Multicast, out: RouterLink, lk: RouterLink) -> bool:
+    def defective(sender: object, out: RouterLink, lk: RouterLink) -> bool:
         return out.queue is not None and len(out.queue) >= 500
 
-    monkeypatch.setattr(Multicast, "enough_wait", defective)
+    monkeypatch.setattr(multicast, "enough_wait", defective)
     violations = simulate(3, STOPPED, IDLE_S, patience_s=5.0, plans=FLOOD).violations
     assert {violation.kind for violation in violations} == {"hole"}
 
