@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
@@ -73,20 +75,27 @@ class Endpoint:
 
 
 class Channel:
-    """Connects at the first use, and again after a failure or a time-out."""
+    """Connects at the first use, and again after a failure or a time-out, and when the connection was not used for
+    `unused_s`: no heartbeats are sent between requests, so that a router closes it."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, tls: Tls | None, sasl: Sasl) -> None:
         self.endpoint = endpoint
         self._timeout_s = timeout_s
         self._tls = tls if tls is not None or endpoint.scheme == "amqp" else Tls()
         self._sasl = sasl
+        self.unused_s = math.inf
+        self.answered_at = -math.inf
+        """When the last reply came, on the monotonic clock."""
+        self._used_at = math.inf
         self._connection: BlockingConnection | None = None
         self._links: dict[str, SyncRequestResponse] = {}
 
     def call(self, address: str, request: proton.Message) -> proton.Message:
         """Send a request to an address and wait for its reply. Raises ClientError."""
+        if time.monotonic() - self._used_at >= self.unused_s:
+            self.close()
         try:
-            return self._link(address).call(request)
+            reply = self._link(address).call(request)
         except proton.Timeout:
             # A late reply would use the credit for the next reply, so the next call needs a new connection.
             self.close()
@@ -97,6 +106,10 @@ class Channel:
         except (proton.ProtonException, OSError, UnicodeError) as error:
             self.close()
             raise self._failed(error) from None
+        finally:
+            self._used_at = time.monotonic()
+        self.answered_at = self._used_at
+        return reply
 
     def close(self) -> None:
         """Close the connection. Never raises an error, and takes at most a second."""
@@ -120,6 +133,7 @@ class Channel:
         if self._connection is None:
             try:
                 self._connection = self._open()
+                self._used_at = time.monotonic()
             except proton.Timeout:
                 raise self._failed(f"no answer within {self._timeout_s:g} s") from None
             except (proton.ProtonException, OSError, UnicodeError) as error:  # UnicodeError: `a..b` is no host name

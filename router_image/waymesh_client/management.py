@@ -62,6 +62,16 @@ class ManagementClient:
         """Close the connection, which clients created by `at` share."""
         self._channel.close()
 
+    @property
+    def answered_at(self) -> float:
+        """When the last reply came, one with a refusal, too; on the monotonic clock, -inf before the first."""
+        return self._channel.answered_at
+
+    def renew_after(self, unused_s: float) -> None:
+        """Open the connection anew before a request if it was not used for so many seconds: no heartbeats are sent
+        between requests, so that the router may have closed it."""
+        self._channel.unused_s = unused_s
+
     def at(self, router: str) -> ManagementClient:
         """A client of another router of the network, over the same connection."""
         other = copy.copy(self)

@@ -36,7 +36,7 @@ from waymesh_operator.places.kubernetes.worker.inventory import Inventory
 from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
 from waymesh_operator.places.kubernetes.worker.turns import Threads
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.routers.management import KeyFolder, LiveClient, Reach, SecureReach
+from waymesh_operator.routers.management import KeyFolder, PodClient, Reach, SecureReach
 
 QUICK = Pace(resync_s=2.0, busy_s=0.3, busiest_s=1.0, backoff_s=2.0, look_up_s=1.0, apis_s=1.0)
 FOREVER_S = 3600
@@ -248,12 +248,16 @@ class MinedKube:
 
 
 class MinedRouter:
-    """A `LiveClient` likewise."""
+    """A `PodClient` likewise."""
 
-    def __init__(self, client: LiveClient, address: str, bomb: Bomb) -> None:
+    def __init__(self, client: PodClient, address: str, bomb: Bomb) -> None:
         self._client = client
         self._address = address
         self._bomb = bomb
+
+    @property
+    def answered_at(self) -> float:
+        return self._client.answered_at
 
     def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[dict[str, Any]]:
         return self._client.query(entity_type, attributes)
@@ -284,7 +288,7 @@ class MinedReach:
         self._bomb = bomb
         self._real: Reach = SecureReach()
 
-    def client(self, address: str, tls: Tls) -> LiveClient:
+    def client(self, address: str, tls: Tls) -> PodClient:
         client = self._real.client(address, tls)
         return client if self._bomb is None else MinedRouter(client, address, self._bomb)
 

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 class FakeRouter:
-    """One router: a `LiveClient` of itself. `refuse` gives a reason for an entity that it will not take."""
+    """One router: a `PodClient` of itself. `refuse` gives a reason for an entity that it will not take."""
 
     def __init__(self, name: str, mesh: FakeMesh) -> None:
         self.name = name
@@ -36,6 +36,7 @@ class FakeRouter:
         self.unsettled = 0
         self.serving: tuple[bytes, bytes] = (b"", b"")
         self.calls: list[tuple[str, str]] = []
+        self.answered_at = float("-inf")
 
     def seed(self, entities: Sequence[Sequence[Any]]) -> None:
         """Boot with a configuration."""
@@ -56,7 +57,7 @@ class FakeRouter:
     def names(self, kind: str) -> list[str]:
         return sorted(self.rows.get(kind, {}))
 
-    # --- LiveClient ---
+    # --- PodClient ---
 
     def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[Row]:
         self._called("query", str(entity_type))

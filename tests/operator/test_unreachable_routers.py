@@ -20,7 +20,7 @@ from waymesh_client.errors import ConnectionFailed
 from waymesh_operator.kube import SELECTOR
 from waymesh_operator.places.kubernetes.worker.mesh_worker import MeshWorker
 from waymesh_operator.places.kubernetes.worker.pool import Pool
-from waymesh_operator.routers.management import LiveClient, SecureReach
+from waymesh_operator.routers.management import PodClient, SecureReach
 from waymesh_operator.tls.rollover import TlsView
 
 pytestmark = pytest.mark.engine_independent
@@ -46,7 +46,7 @@ class SomeSilent:
         self._silent = SecureReach(port, FOR_EVER_S)
         self.asked = 0
 
-    def client(self, address: str, tls: Tls) -> LiveClient:
+    def client(self, address: str, tls: Tls) -> PodClient:
         if not address.startswith("127."):
             return self._lab.mesh.client(address, tls)
         self.asked += 1
@@ -142,6 +142,48 @@ def test_one_unanswered_request_does_not_make_a_mesh_unready() -> None:
         lab.mesh.fail = lambda router, verb, what: None
         await lab.settle()
         assert (lab.condition("Ready")[0], "reason" in row(lab, "mesh-1")) == ("True", False)
+
+    run(story)
+
+
+def drains(lab: Lab) -> list[str]:
+    """The drainStatus of each router that the present worker has heard of."""
+    contacts = lab.worker._place.routers._contacts.values()
+    return [contact.reported.drain for contact in contacts if contact.reported is not None]
+
+
+def test_a_router_that_answers_request_after_request_is_not_silent_however_long_all_of_them_take() -> None:
+    """As thousands of Addresses are read on a busy machine. Without an answer for 15 s amid them, it is silent."""
+
+    async def story(lab: Lab) -> None:
+        lab.router(2)
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        await lab.settle()
+        released = threading.Event()
+        pace = dataclasses.replace(lab.world.pace, patience_s=0.01)
+        lab.worker = MeshWorker(MESH, dataclasses.replace(lab.world, pace=pace))
+        async with asyncio.timeout(DEADLINE_S):
+            while len(drains(lab)) < 2:
+                await lab.turn()
+                await asyncio.sleep(0.01)
+
+        def slow(router: str, verb: str, what: str) -> None:
+            if router == "mesh-1":
+                released.wait(DEADLINE_S)
+
+        lab.mesh.fail = slow
+        try:
+            for _ in range(20):
+                lab.live("mesh-0").answered_at = lab.live("mesh-1").answered_at = lab.seconds
+                await lab.turn()
+                told = lab.condition("Ready"), lab.condition("Programmed", "Address", "orders")
+                assert told == (("True", "Ready"), ("True", "Programmed"))
+            for _ in range(8):
+                await lab.turn()
+            assert lab.condition("Ready") == ("False", "RouterNotAnswering")
+            assert lab.condition("Programmed", "Address", "orders") == ("False", "RouterLost")
+        finally:
+            released.set()
 
     run(story)
 

@@ -25,7 +25,7 @@ from waymesh_operator.resources.crds import load_crds
 from waymesh_operator.resources.manifests import read_files
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.resources.validation import check_alone
-from waymesh_operator.routers.management import KeyFolder, LiveClient, connect
+from waymesh_operator.routers.management import KeyFolder, PodClient, connect
 from waymesh_operator.tls.rollover import TlsView
 
 from .cluster import LOCAL_PORT, Where
@@ -161,7 +161,7 @@ class _ForwardReach:
     inventory: Inventory
     namespace: str
 
-    def client(self, address: str, tls: Tls) -> LiveClient:
+    def client(self, address: str, tls: Tls) -> PodClient:
         """See Reach."""
         pods: Mapping[str, str] = {
             body.get("status", {}).get("podIP", ""): body["metadata"]["name"]

@@ -244,6 +244,11 @@ class LiveRouter:
         with self._busy:
             self._client.close()
 
+    @property
+    def answered_at(self) -> float:
+        """When the router replied last, also amid a `read`; on the monotonic clock."""
+        return self._client.answered_at
+
     def forget(self) -> None:
         """Make the next read fetch everything."""
         self._entities_at = self._facts_at = float("-inf")

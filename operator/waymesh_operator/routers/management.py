@@ -55,7 +55,15 @@ class LiveClient(Protocol):
         """Close the connection; it is opened again when needed."""
 
 
-def connect(url: str, timeout_s: float = 2.0) -> LiveClient:
+class PodClient(LiveClient, Protocol):
+    """A client of a router in a pod."""
+
+    @property
+    def answered_at(self) -> float:
+        """When the router replied last, on the monotonic clock; -inf if it has not."""
+
+
+def connect(url: str, timeout_s: float = 2.0) -> PodClient:
     """Return a client of the router at this URL. It connects at the first request."""
     from waymesh_client.management import ManagementClient  # proton is slow to import: only when it is needed
 
@@ -64,6 +72,9 @@ def connect(url: str, timeout_s: float = 2.0) -> LiveClient:
 
 MANAGEMENT_PORT = 55672
 HANDSHAKE_S = 3.0
+UNUSED_S = 4.0
+"""A connection that was not used for so long is opened anew. No heartbeats are sent between requests, and the router
+ends a connection without them after 16 s, while a plan for thousands of resources takes longer on a busy machine."""
 _SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 
 
@@ -99,7 +110,7 @@ class KeyFolder:
 class Reach(Protocol):
     """Connects to routers in pods, by the address of the pod; tests replace it."""
 
-    def client(self, address: str, tls: Tls) -> LiveClient:
+    def client(self, address: str, tls: Tls) -> PodClient:
         """Return a client of the router at this address. It connects at the first request."""
 
     def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
@@ -114,14 +125,16 @@ class SecureReach:
     port: int = MANAGEMENT_PORT
     timeout_s: float = 5.0
 
-    def client(self, address: str, tls: Tls) -> LiveClient:
+    def client(self, address: str, tls: Tls) -> PodClient:
         """See Reach."""
         from waymesh_client.management import ManagementClient  # proton is slow to import: only when it is needed
 
         where = f"[{address}]" if ":" in address else address
-        return ManagementClient(
+        client = ManagementClient(
             f"amqps://{where}:{self.port}", timeout_s=self.timeout_s, tls=tls, sasl=Sasl(mechanisms="EXTERNAL")
         )
+        client.renew_after(UNUSED_S)
+        return client
 
     def tls_view(self, address: str, tls: Tls, probe: Tls | None) -> TlsView:
         """See Reach."""

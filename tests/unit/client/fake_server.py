@@ -108,6 +108,19 @@ class FakeServer(MessagingHandler):
         event.container.selectable(self._stop)
         self._started.set()
 
+    def close_connections(self) -> None:
+        """End the connections, as after an idle time-out; returns when that is under way."""
+        done = threading.Event()
+        self._stop.trigger(ApplicationEvent("let_go", subject=done))
+        assert done.wait(DEADLINE_S)
+
+    def on_let_go(self, event: ApplicationEvent) -> None:
+        for connection in self._open:
+            connection.condition = proton.Condition("amqp:resource-limit-exceeded", "local-idle-timeout expired")
+            connection.close()
+        self._open.clear()
+        event.subject.set()
+
     def on_halt(self, _event: ApplicationEvent) -> None:
         self._acceptor.close()
         for connection in self._open:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import proton
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.kit.ports import free_port
 from tests.unit.client.fake_server import FakeServer, agent_answer, reply_with, silent
 from tests.unit.management.fake_router import PREFIX, Bench, FakeLink
+from waymesh_client import channel
 from waymesh_client.channel import Endpoint
 from waymesh_client.errors import BadReply, ConnectionFailed, ManagementError, NoRoute, RequestTimeout
 from waymesh_client.management import PAGE, ManagementClient, long_type
@@ -134,6 +136,24 @@ def test_time_out_and_recovery(server: FakeServer, bench: Bench) -> None:
         server.answer = answer
         client._channel._timeout_s = usual  # of the next connection
         assert client.read("router")["id"] == "A"
+
+
+def test_connection_that_was_not_used_for_long_is_opened_anew(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router has ended it meanwhile, as no heartbeats came."""
+    later = 0.0
+    monkeypatch.setattr(channel, "time", SimpleNamespace(monotonic=lambda: later))
+    with ManagementClient(server.url) as client:
+        client.renew_after(4.0)
+        assert client.answered_at == float("-inf")
+        for later in (3.9, 7.8):  # noqa: B007
+            client.read("router")
+        assert (server.connections, client.answered_at) == (1, 7.8)
+        server.close_connections()
+        later = 11.8
+        assert client.read("router")["id"] == "A"
+        assert (server.connections, client.answered_at) == (2, 11.8)
 
 
 def test_connection_closed_by_the_router() -> None:

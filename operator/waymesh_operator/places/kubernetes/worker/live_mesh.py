@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
 """Seconds after which a router that did not answer is asked again; they double with each failure."""
 FAILURES, SILENCE_S = 2, 15.0
-"""After so many failed requests, or seconds without an answer, what a router reported last does not count any more."""
+"""After so many failed requests, or seconds without an answer, what a router reported last does not count any more.
+Thousands of entities are read in many requests, which take longer than this on a busy machine: each reply counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Contact:
         if self._unanswered is None:
             return None
         at, since = self._unanswered
-        return since if self._failures >= FAILURES or self._world.clock() - at >= SILENCE_S else None
+        silent_s = self._world.clock() - max(at, self.router.answered_at)
+        return since if self._failures >= FAILURES or silent_s >= SILENCE_S else None
 
     def see(self, pod: PodView) -> None:
         """Note the present state of the pod. A pod that has changed may answer now."""
