@@ -115,9 +115,12 @@ def test_operator_pod_has_no_rights_on_its_node() -> None:
 
 
 def test_the_operator_is_spread_and_has_a_budget_and_a_network_policy() -> None:
-    alone, two = kinds(rendered()), kinds(rendered("--set", "replicas=2"))
+    documents = rendered("--set", "replicas=2")
+    alone, two = kinds(rendered()), kinds(documents)
     assert "PodDisruptionBudget" not in alone, "it would say nothing about one replica"
     assert two["PodDisruptionBudget"] == alone["NetworkPolicy"] == ["sys/waymesh-operator"]
+    (budget,) = (document["spec"] for document in documents if document["kind"] == "PodDisruptionBudget")
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
     assert "NetworkPolicy" not in kinds(rendered("--set", "networkPolicy.enabled=false"))
     pod = operator_pod(rendered())
     assert [item["whenUnsatisfiable"] for item in pod["topologySpreadConstraints"]] == ["ScheduleAnyway"] * 2

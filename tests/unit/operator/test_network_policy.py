@@ -1,4 +1,4 @@
-"""Peers that may connect to the ports of a router's pod."""
+"""What surrounds the pods of routers: peers that may connect to their ports, and how many may be evicted at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.operator.kit import CRDS, resource
 from waymesh_operator.places.kubernetes.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT, OperatorSettings
-from waymesh_operator.places.kubernetes.objects import network_policy, operator_namespace
+from waymesh_operator.places.kubernetes.objects import disruption_budget, network_policy, operator_namespace
 from waymesh_operator.resources.crds import rule_findings, with_defaults
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router, parse_router
@@ -82,3 +82,14 @@ def test_a_policy_that_somebody_has_changed_tells_no_namespace(peers: list[dict[
 
 
 ANY_ROUTER = network_policy(ROUTER, OperatorSettings("i"))["spec"]["podSelector"]["matchLabels"]
+
+
+def test_one_router_may_be_evicted_at_a_time_and_one_that_is_not_ready_at_any_time() -> None:
+    """Else a node with a router that cannot become ready could not be drained."""
+    budget = disruption_budget(ROUTER)
+    assert (budget["apiVersion"], budget["metadata"]["name"]) == ("policy/v1", "mesh")
+    assert budget["spec"] == {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": ANY_ROUTER | {"waymesh.io/router": "mesh"}},
+    }

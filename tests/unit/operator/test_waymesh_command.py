@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,38 @@ def test_a_missing_kubeconfig_is_told_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     reason = f"there is no kubeconfig {path}; for routers on this machine: waymesh up"
     assert done.stderr == f"waymesh: cannot find a cluster: {reason}\n"
+
+
+class NothingThere(BaseHTTPRequestHandler):
+    """An API server without any object. A list in a namespace that does not exist is answered in the same way."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"metadata": {}, "items": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(("output", "told"), [("table", "no Router in namespace nowhere\n"), ("json", "[]\n")])
+def test_the_status_of_a_namespace_without_anything_is_no_success(tmp_path: Path, output: str, told: str) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), NothingThere) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        there = {"server": f"http://127.0.0.1:{server.server_port}"}
+        config = {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": there}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {}}],
+        }
+        (path := tmp_path / "config").write_text(json.dumps(config), encoding="utf-8")
+        done = waymesh("status", "-n", "nowhere", "-o", output, KUBECONFIG=str(path), KUBERNETES_SERVICE_HOST="")
+        server.shutdown()
+    assert (done.returncode, done.stdout, done.stderr) == (1, told, "")
 
 
 class Full(io.StringIO):
