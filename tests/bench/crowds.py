@@ -1,8 +1,9 @@
 """Floods by several clients together: many links, links that are refused, clients that hang up, messages that wait.
 
-`python -m tests.bench.crowds [--runs N] [--part N] [--tls] [--opens] [FLOOD…]` prints the delay of others meanwhile, as
-`attacks` does; also beside those of `floods`, `attacks` and `stalls`, if they are named. With --tls, all clients use
-TLS. With --opens it prints how long new clients need to open instead.
+`python -m tests.bench.crowds [--runs N] [--part N] [--tls] [--opens | --turns] [FLOOD…]` prints the delay of others
+meanwhile, as `attacks` does; also beside those of `floods`, `attacks` and `stalls`, if they are named. With --tls, all
+clients use TLS. With --opens it prints how long new clients need to open instead, with --turns the CPU of the turns of
+the router's event loop.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.bench.attacks import SECURED, attacked, attacks_of, listeners
+from tests.bench.clocked_turns import turns_of, within
 from tests.bench.errors import BenchError
-from tests.bench.floods import ATTACHES_A_WRITE, FLOODS, SETTLE_S, Span, receivers
+from tests.bench.floods import ATTACHES_A_WRITE, FLOODS, SETTLE_S, Pinger, Span, receivers
 from tests.bench.machine import raise_file_limit
 from tests.bench.newcomers import Newcomers
 from tests.bench.rawclient import ATTACH, FLOW, RawClient
@@ -128,9 +131,19 @@ RATIOS: Final[Columns] = {
 }
 OPENS: Final[Columns] = {
     ("flooded", 1e3): "slowest open, ms",
+    ("flooded-cpu", 1e3): "CPU of the router in an open, ms",
     ("idle", 1e3): "of an idle router at the same time, ms",
+    ("after", 1e3): "after the flood, ms",
+    ("after-cpu", 1e3): "CPU of the router in an open, ms",
+    ("after-idle", 1e3): "of an idle router at the same time, ms",
     ("refused", 1.0): "refused",
 }
+TURNS: Final[Columns] = {
+    ("most", 1e3): "99 % of its CPU is in turns of at most, ms",
+    ("longest", 1e3): "longest, ms",
+}
+AFTER_S: Final = 2.0
+"""For so long new clients open after a flood, one after the other."""
 MAX_MEMORY: Final = 120 << 20
 
 
@@ -166,12 +179,30 @@ def delays(name: str, part: int, launcher: Launcher, ground: Ground) -> Mapping[
 
 
 def opens(name: str, part: int, launcher: Launcher, ground: Ground) -> Mapping[str, float]:
-    """The slowest open of a new client during one flood, seconds, and that of one of an idle router at the same time;
-    and how many were refused."""
+    """Of the new clients during one flood, and of those in AFTER_S after it, seconds: the slowest open, the most CPU of
+    the router in one, and the slowest open of a client of an idle router at the same time. And how many were
+    refused."""
+    seen: dict[str, float] = {}
     with running(launcher, ground.flooded(), ground.quiet()) as (router, quiet):
-        with Newcomers(quiet.port) as others, Newcomers(router.port) as newcomers:
+        with Newcomers(quiet.port) as others, Newcomers(router.port, router.pid) as newcomers:
             ground.floods[name](router.port, part)
-    return {"flooded": newcomers.slowest_s, "idle": others.slowest_s, "refused": newcomers.refused}
+        seen |= {"flooded": newcomers.slowest_s, "flooded-cpu": newcomers.most_cpu_s, "idle": others.slowest_s}
+        refused = newcomers.refused
+        with Newcomers(quiet.port) as others, Newcomers(router.port, router.pid) as newcomers:
+            time.sleep(AFTER_S)
+        seen |= {"after": newcomers.slowest_s, "after-cpu": newcomers.most_cpu_s, "after-idle": others.slowest_s}
+    if not newcomers.slowest_s:
+        raise BenchError(f"no new client was served in {AFTER_S:.0f} s after the flood")
+    return seen | {"refused": refused + newcomers.refused}
+
+
+def turns(file: Path, name: str, part: int, launcher: Launcher, ground: Ground) -> Mapping[str, float]:
+    """The CPU of the router's turns, seconds, which `clocked_turns` writes to `file`, beside a flood and a ping-pong
+    client."""
+    with running(launcher, ground.flooded()) as (router,), Pinger(router.port):
+        ground.floods[name](router.port, part)
+    found = turns_of(file)
+    return {"most": within(found, 0.99), "longest": found[-1]}
 
 
 def flood_parser(module: str, description: str, repeated: str, usually: int) -> argparse.ArgumentParser:
@@ -185,18 +216,23 @@ def flood_parser(module: str, description: str, repeated: str, usually: int) -> 
 
 
 def main() -> None:
-    """Print a row for each flood: median and range of both ratios, or of both opens."""
+    """Print a row for each flood: median and range of both ratios, or of opens or turns."""
     parser = flood_parser("crowds", "The delay of others in floods.", "--runs", RUNS)
     parser.add_argument("--opens", action="store_true", help="how long new clients need to open")
+    parser.add_argument("--turns", action="store_true", help="how much CPU the turns of the router's event loop take")
     arguments = parser.parse_args()
     raise_file_limit()
-    launcher = Launcher(f"{shlex.quote(str(Path(sys.executable).with_name('waymesh-router')))} -c {{config}}", {})
-    columns = OPENS if arguments.opens else RATIOS
+    command = shlex.quote(str(Path(sys.executable).with_name("waymesh-router")))
+    columns = OPENS if arguments.opens else TURNS if arguments.turns else RATIOS
     print("| attack | " + " | ".join(columns.values()) + " |\n|---" + "|--:" * len(columns) + "|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground(Path(folder), arguments.tls)
+        file = Path(folder, "turns")
+        if arguments.turns:
+            command = f"{shlex.quote(sys.executable)} -m tests.bench.clocked_turns {file}"
+        launcher = Launcher(f"{command} -c {{config}}", {})
+        seen = opens if arguments.opens else partial(turns, file) if arguments.turns else delays
         for name in arguments.floods or CROWDS:
-            seen = opens if arguments.opens else delays
             runs = [seen(name, arguments.part, launcher, ground) for _ in range(arguments.runs)]
             cells = [_median([column[1] * run[column[0].format(name)] for run in runs]) for column in columns]
             print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
