@@ -54,13 +54,14 @@ def clocked() -> None:
 
 def _timed(end: Callable[[float], float], seen: array[int]) -> Callable[[float], float]:
     clock = time.thread_time_ns
-    began = clock()
+    began = 0  # the start of the router, before its first turn, does not count
 
     def run(now: float) -> float:
         nonlocal began
         deadline = end(now)
         ended = clock()
-        seen.append(ended - began)
+        if began:
+            seen.append(ended - began)
         began = ended
         return deadline
 
