@@ -11,9 +11,12 @@ import pytest
 
 from tests.simulation.full.clients import Sender, SenderPlan
 from tests.simulation.full.ledger import ACCEPTED, Ledger, Receipt, Sent
+from tests.simulation.full.slow_portions import slow_portions
 from tests.simulation.full.test_full_priorities import LINE, PAIR, TRIANGLE, received
 from tests.simulation.full.workers import Shop
+from waymesh_router.core.forwarding import groups
 from waymesh_router.core.forwarding.groups import ALL, SLOTS
+from waymesh_router.core.settlement import interruptions
 
 CONFIGURED = "\naddress {\n prefix: work\n messageGroups: yes\n}\n"
 GROUPS = 40
@@ -292,3 +295,34 @@ def test_random_scripts(mesh: str) -> None:
     """More of them, after changes: `random_script(seed, mesh).check()` for some hundreds of seeds."""
     for seed in itertools.islice(itertools.count(), 4):
         random_script(seed, mesh).check()
+
+
+@pytest.mark.parametrize("mesh", list(MESHES))
+def test_groups_that_move_slowly_stay_in_order(mesh: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a consumer that leaves moves to others one delivery after the other, milliseconds apart."""
+    monkeypatch.setattr(groups, "AT_ONCE", 0)
+    monkeypatch.setattr(interruptions, "MOVED_A_STEP", 1)
+    slow_portions(monkeypatch, 0.002)
+    moved: list[int] = []
+    leave = groups.Groups.leave
+
+    def note(own: groups.Groups, address: Any, out: Any) -> None:
+        leave(own, address, out)
+        if out in own.lost:
+            moved.append(out.undelivered())
+
+    monkeypatch.setattr(groups.Groups, "leave", note)
+    names, cables = MESHES[mesh]
+    shop = GroupShop(names, cables)
+    for router in "BABB":
+        shop.join(router, 0.02, 1)
+    shop.network.run(2.0)
+    senders = [shop.feed(names[-1], 150, 0.002), shop.feed("A", 150, 0.002)]
+    for number in (2, 0, 1):
+        shop.network.run(0.3)
+        shop.leave(number)
+    shop.join("A", 0.001, 100)
+    shop.finish(*senders)
+    assert len(moved) > 1
+    assert max(moved) > 5
+    shop.check()

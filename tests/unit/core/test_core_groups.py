@@ -17,6 +17,7 @@ class Consumer:
     def __init__(self, router: str, credit: int) -> None:
         self.router = router
         self.credit = credit
+        self.over = False
 
 
 class Mesh:

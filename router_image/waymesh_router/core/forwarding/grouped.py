@@ -112,11 +112,25 @@ def is_barred(address: Address, slot: cython.int, lk: RouterLink) -> cython.bint
 
 
 def waits_already(address: Address, slot: cython.int) -> cython.bint:
-    """Whether deliveries of the slot wait at the address, so that a new one must not overtake them."""
+    """Whether deliveries of the slot wait at the address, or for a lost consumer: a new one must not overtake them."""
+    if address.groups.moving >> slot & 1:
+        return True
     if address.pending is None:
         return False
     queue: PendingQueue = address.pending
     return queue.grouped is not None and slot in queue.grouped
+
+
+def wait_behind(pending: PendingDeliveries, address: Address, q: Queued) -> cython.bint:
+    """If older deliveries of its slot wait for a lost consumer and move to others in portions, a new one waits behind
+    all of them. False if there are none."""
+    own: Groups | None = address.groups
+    if own is None or not own.moving >> q.slot & 1:
+        return False
+    pending.choice.picked = None
+    pending.streams.wait_for(q, next(iter(own.lost)))
+    own.behind += 1
+    return True
 
 
 def passed_on(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from waymesh_router.core.forwarding.exclusive import is_possible
+from waymesh_router.core.portions import AT_ONCE
 
 if TYPE_CHECKING:
     from waymesh_router.core.model import Address, RouterLink, Target
@@ -53,9 +54,16 @@ class Groups:
 
     `slots`: those that belong to it; `taken`: those of them that belong to a consumer; `gives`: by router, those that
     belong to it from now on, until it says so itself; `incomplete`: other routers have not told theirs yet.
+
+    `lost`: consumers that have ended, for each of which so much waited that it moves to others in portions, the last
+    one that ended first: what has moved to a consumer is older than what has not. `moving`: their slots. What arrives
+    for these waits behind all that, at the first one of `lost`. `behind`: how much has since the last portion.
     """
 
-    __slots__ = ("_turn", "gives", "held", "incomplete", "own_id", "routes", "slots", "taken", "takers")
+    __slots__ = (
+        "_turn", "behind", "gives", "held", "incomplete", "lost", "moving", "own_id", "routes", "slots", "taken",
+        "takers",
+    )  # fmt: skip
 
     def __init__(self, own_id: str) -> None:
         self.own_id = own_id
@@ -65,6 +73,8 @@ class Groups:
         self.held: dict[RouterLink, int] = {}
         self.routes: dict[int, Target | Route] = {}
         self.incomplete = False
+        self.lost: dict[RouterLink, None] = {}
+        self.moving = self.behind = 0
         self._turn = 0
 
     # ---- the consumers of this router
@@ -87,9 +97,28 @@ class Groups:
 
     def leave(self, address: Address, out: RouterLink) -> None:
         """A local consumer has left: each of its slots goes to another one with its next message."""
-        self._free(self.held.pop(out, 0))
+        slots = self.held.pop(out, 0)
+        self._free(slots)
+        if out.over and out.undelivered() > AT_ONCE:
+            self.lost[out] = None
+            self.moving |= slots
         if not address.consumers:
             self._end()
+
+    def next_lost(self) -> RouterLink:
+        """Of the lost consumers, of which there must be one, that whose deliveries move next."""
+        return next(reversed(self.lost))
+
+    def take_behind(self) -> int:
+        """How much waits behind them since the last portion."""
+        count, self.behind = self.behind, 0
+        return count
+
+    def has_moved(self, out: RouterLink) -> None:
+        """All that waited for a lost consumer, that of `next_lost`, has moved."""
+        del self.lost[out]
+        if not self.lost:
+            self.moving = self.behind = 0
 
     def _end(self) -> None:
         """This router has no consumer, and so no slots."""

@@ -29,6 +29,7 @@ cdef class PendingDeliveries:
     cdef enqueue_at_fallback(self, RouterLink lk, Address fallback, Annotations annotations, IncomingTransfer transfer)
     cdef count_redirected(self, Address address)
     cdef int wait(self, Address address, Queued q) except -1
+    cdef int append(self, Address address, Queued q) except -1
     cpdef int await_credit(self, Address address) except -1
     cpdef drain(self, Address address)
     cdef begin(self, Address address, Queued q)
@@ -44,5 +45,7 @@ cdef class PendingDeliveries:
     cdef withdraw(self, Queued q)
     cpdef bint take_out(self, Address address, Queued q) except -1
 
+cdef int return_if_shared(PendingDeliveries pending, Address address, Queued q) except -1
+cdef int move_on(PendingDeliveries pending, Queued q) except -1
 cdef int send_to(PendingDeliveries pending, Queued q, RouterLink out) except -1
 cdef bint expire(PendingDeliveries pending, Address address, Queued q) except -1

@@ -21,7 +21,7 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting
+    from cython.cimports.waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting, wait_behind
     from cython.cimports.waymesh_router.core.forwarding.spread import (
         await_neighbours,
         has_announced_window,
@@ -32,7 +32,7 @@ if cython.compiled:
     )
     from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, PRESETTLED_WAITING
 else:
-    from waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting
+    from waymesh_router.core.forwarding.grouped import pass_on_grouped, place_waiting, wait_behind
     from waymesh_router.core.forwarding.spread import (
         await_neighbours,
         has_announced_window,
@@ -120,18 +120,21 @@ class PendingDeliveries:
             address.redirected += 1
 
     def wait(self, address: Address, q: Queued) -> None:
+        """Append a delivery to the queue of the address, or to older ones of its message group elsewhere."""
+        self.expiry.begin(q)
+        self.expiry.joined += q.settled
+        if q.slot == 0 or not wait_behind(self, address, q):
+            self.append(address, q)
+        return_if_shared(self, address, q)
+
+    def append(self, address: Address, q: Queued) -> None:
         """Append a delivery to the queue of the address."""
         pending: PendingQueue | None = address.pending
         if pending is None:
             pending = address.pending = PendingQueue()
-        self.expiry.begin(q)
-        self.expiry.joined += q.settled
         pending.append(q)
         if not (address.targets and is_awaited(address, pending)):
             self.await_credit(address)
-        if q.link is not None and (q.settled or q.link.kind != ENDPOINT or q.link.edge):
-            if waits_for_consumers(address, q):
-                self.sender.return_early(q)
 
     def await_credit(self, address: Address) -> None:
         """Check the queue of an address whenever a neighbour that leads to consumers issues credit, which is of no use
@@ -148,7 +151,7 @@ class PendingDeliveries:
         What waits before it waits for another reason, so nothing else is examined.
         """
         pending: PendingQueue | None = address.pending
-        if pending is not None and (pending.leads(q) or passes(address, q)):
+        if pending is not None and not q.alone and (pending.leads(q) or passes(address, q)):
             self.pass_on(address, q)
 
     def drain(self, address: Address) -> None:
@@ -339,6 +342,23 @@ class PendingDeliveries:
         if pending.count == 0:
             address.pending = None
         return there
+
+
+def return_if_shared(pending: PendingDeliveries, address: Address, q: Queued) -> None:
+    """Return the credit of a delivery that begins to wait for consumers, if its sender's link serves others, too."""
+    if q.link is not None and (q.settled or q.link.kind != ENDPOINT or q.link.edge):
+        if waits_for_consumers(address, q):
+            pending.sender.return_early(q)
+
+
+def move_on(pending: PendingDeliveries, q: Queued) -> None:
+    """A delivery that waited for a link that has ended goes elsewhere: before what has come for its group since."""
+    q.alone = False
+    q.branches = None
+    q.to_routers = 0
+    pending.append(q.address, q)
+    return_if_shared(pending, q.address, q)
+    pending.begin(q.address, q)
 
 
 def send_to(pending: PendingDeliveries, q: Queued, out: RouterLink) -> None:

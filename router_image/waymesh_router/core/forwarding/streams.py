@@ -93,9 +93,6 @@ class Streams:
         for branch in link.queue or ():
             q = branch.queued
             if q.alone and q.unstarted:
-                q.alone = False
-                q.branches = None
-                q.to_routers = 0
                 back.append(q)
             else:
                 stay.append(branch)

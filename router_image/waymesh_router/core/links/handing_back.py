@@ -76,6 +76,6 @@ def _places(lk: RouterLink) -> list[Any]:
     if address is None:
         return []
     found: list[Any] = address.pending.walks() if address.pending is not None else []
-    for out in address.groups.held if address.groups is not None else ():
+    for out in (*address.groups.lost, *address.groups.held) if address.groups is not None else ():
         found += reversed(out.queue or ())
     return found

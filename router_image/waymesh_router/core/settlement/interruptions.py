@@ -20,10 +20,12 @@ from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
     from cython.cimports.waymesh_amqp.outgoing import abort
+    from cython.cimports.waymesh_router.core.forwarding.pending import move_on
     from cython.cimports.waymesh_router.core.link_kinds import ROUTED
     from cython.cimports.waymesh_router.core.settlement.outcomes import is_final, outcome_code
 else:
     from waymesh_amqp.outgoing import abort
+    from waymesh_router.core.forwarding.pending import move_on
     from waymesh_router.core.link_kinds import ROUTED
     from waymesh_router.core.settlement.outcomes import is_final, outcome_code
 
@@ -34,10 +36,14 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
+    from waymesh_router.core.forwarding.groups import Groups
 
 A_STEP = cython.declare(cython.int, 64)
 """Number of deliveries that a step of a walk looks at."""
 STEP_COST = 10
+MOVED_A_STEP = 16
+"""Number of deliveries of message groups that a step moves to other consumers."""
+MOVE_COST = 50
 
 
 class Interruptions:
@@ -134,10 +140,11 @@ class Interruptions:
                     self.end_outgoing(out, e)
         if feeder is not None:
             self.on_consumer_lost(feeder)
-        if out.streaming or out.awaited:
+        moves: cython.bint = is_lost_with_groups(out)
+        if (out.streaming or out.awaited) and not moves:
             for e in self.pending.streams.lost(out):
-                self.pending.wait_again(e)
-        if out.undelivered() > AT_ONCE:
+                move_on(self.pending, e)
+        if moves or out.undelivered() > AT_ONCE:
             self.lost_copies.begin(out)
         else:
             self.multicast.drop_waiting(out, out.undelivered())
@@ -255,9 +262,17 @@ class Interruptions:
         return STEP_COST
 
     def drop_some(self, out: RouterLink, left: list[Any]) -> cython.int:
-        """Drop some of the copies that wait for a link that has ended. Returns the cost."""
+        """Drop or move some of what waits for a link that has ended. Returns the cost."""
         left.clear()
-        self.multicast.drop_waiting(out, A_STEP)
+        if is_lost_with_groups(out):
+            groups: Groups = out.address.groups  # type: ignore[union-attr]  # it has them
+            first: RouterLink = groups.next_lost()
+            end_waiting(self, first, MOVED_A_STEP + groups.take_behind())
+            if first.queue is None:
+                groups.has_moved(first)
+            left.append(out)
+            return MOVE_COST
+        end_waiting(self, out, A_STEP)
         if out.queue is not None:
             left.append(out)
         return STEP_COST
@@ -294,6 +309,25 @@ class Interruptions:
             if lk.queued is not None and lk.queued.unstarted == 0:
                 return True
         return False
+
+
+def is_lost_with_groups(out: RouterLink) -> cython.bint:
+    """Whether what waits for a consumer that has ended moves in portions, as it belongs to message groups."""
+    return out.awaited and out.address is not None and out.address.groups is not None and out in out.address.groups.lost
+
+
+def end_waiting(parts: Interruptions, out: RouterLink, count: cython.Py_ssize_t) -> None:
+    """Up to `count` deliveries that wait for a link that has ended, the oldest ones: those that wait for it alone go
+    elsewhere, of the others the copy for it is dropped."""
+    branch: Branch
+    while count > 0 and out.queue is not None:
+        count -= 1
+        branch = out.queue[0]
+        if branch.queued.alone and branch.queued.unstarted:
+            parts.multicast.leave_queue(out)
+            move_on(parts.pending, branch.queued)
+        else:
+            parts.multicast.drop_first(out)
 
 
 def only(out: RouterLink) -> tuple[RouterLink]:
