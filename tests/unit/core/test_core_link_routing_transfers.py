@@ -13,6 +13,10 @@ from tests.kit.pump import Peer, core_hub, core_of
 from waymesh_amqp.outcomes import ACCEPTED, RELEASED, rejected
 from waymesh_amqp.performatives import Attach, Detach, Disposition, Flow, Terminus, Transfer
 from waymesh_amqp.types import Described, Symbol, ULong
+from waymesh_router.core.forwarding.buffer_budget import RECORD_BYTES
+
+HELD_LIMIT = 1 << 18
+"""As in core/link_routing/transfers.py."""
 
 
 def scene(credit: int = 10, **attach: Any) -> tuple[Container, Attached, Peer]:
@@ -179,6 +183,27 @@ def test_what_waits_is_released_when_the_container_detaches() -> None:
     assert sum((d.first if d.last is None else d.last) - d.first + 1 for d in told) == 2
     assert [type(a) for a in answers][-1] is Detach
     assert core_of(peer.hub).budget.kept == 0
+
+
+@pytest.mark.parametrize("size", [0, 400])
+def test_what_waits_and_is_released_at_once_is_bounded_whatever_credit_there_is(size: int) -> None:
+    """The session window closes, so that no portions are needed."""
+    container, link, peer = scene(credit=1_000_000)
+    container.send(frames.credit(1_000_000, link.handle, channel=link.channel, incoming_window=0, next_incoming_id=0))
+    session = peer.session()
+    (lk,) = [one for one in session.links if one is not None]
+    count = 0
+    while session.window_end != session.next_incoming_id and count < 100_000:
+        peer.end.feed(frames.transfer(count, b"x" + bytes(size)))
+        count += 1
+        peer.hub.turn()
+    assert lk.credit > 900_000
+    waiting = lk.partner.undelivered()
+    assert waiting == count <= HELD_LIMIT // (RECORD_BYTES + size) + session.connection.settings.window + 1
+    peer.take()
+    container.detach(link)
+    told = [d for d in peer.take() if isinstance(d, Disposition)]
+    assert sum((d.first if d.last is None else d.last) - d.first + 1 for d in told) == count
 
 
 def test_drain_goes_to_the_sender_and_its_end_comes_back() -> None:
