@@ -29,11 +29,11 @@ class AddressStatuses:
     ) -> Iterable[Status]:
         """Yield the `address_status` of each Address, which comes with its present one. Those that are not given are
         forgotten."""
-        mesh = _of_mesh(seen)
+        mesh = _shared_basis(seen)
         former = self._known if mesh == self._mesh else {}
         self._mesh, self._known = mesh, {}
         for address, before in addresses:
-            basis = address, before, _of_address(address, seen)
+            basis = address, before, _own_basis(address, seen)
             known = former.get(address.ref)
             if known is None or known[0] != basis:
                 status = address_status(address, seen, before, now)
@@ -43,16 +43,16 @@ class AddressStatuses:
             yield known[1]
 
 
-def _of_mesh(seen: MeshSnapshot | None) -> object:
-    """Return on what the statuses of all Addresses depend: which routers there are, and which of them do not answer."""
+def _shared_basis(seen: MeshSnapshot | None) -> object:
+    """Return what the statuses of all Addresses depend on: which routers there are, and which of them do not answer."""
     if seen is None:
         return None
     starting = "" if seen.observed.mesh.routers else seen.desired.obstacles.starting
     return starting, [(router.id, lost(router, seen)) for router in seen.desired.mesh.routers]
 
 
-def _of_address(address: Address, seen: MeshSnapshot | None) -> object:
-    """Return on what the status of one Address depends besides: its verdict, and what routers report of it."""
+def _own_basis(address: Address, seen: MeshSnapshot | None) -> object:
+    """Return what the status of one Address depends on besides: its verdict, and what routers report of it."""
     if seen is None:
         return None
     key = address_entity(address).key

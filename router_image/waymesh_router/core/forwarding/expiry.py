@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 A_TURN = 256
 """Maximum number of expired deliveries that are ended in one turn of the event loop: about 0.5 ms of work. Waiting
-deliveries that are sent count, too, four as one: decisions 0073 and 0102."""
+deliveries that are sent count, too, four as one: decision 0073."""
 FURTHER = 8 * A_TURN
-"""Maximum number of further ones, for pre-settled deliveries that began to wait."""
+"""Maximum number by which a turn may exceed that, after pre-settled deliveries began to wait: decision 0102."""
 AGED_S = cython.declare(cython.double, 1.0)
 """The ttl of a delivery that waited for less is sent as it came."""
 STALE_S = cython.declare(cython.double, 0.25)

@@ -26,7 +26,7 @@ RETRY_ACCEPT_S = 1.0
 MAX_OPENING = 1000
 
 
-class _Door:
+class _ListeningSocket:
     """One socket of a listener, which has two for any address: IPv4 and IPv6."""
 
     def __init__(self, listener: Listener, sock: socket.socket) -> None:
@@ -134,7 +134,7 @@ class Listener:
     def _register(self) -> None:
         self._pause = None
         for sock in self._sockets:
-            self._loop.register(sock.fileno(), _Door(self, sock), low_priority=True)
+            self._loop.register(sock.fileno(), _ListeningSocket(self, sock), low_priority=True)
 
     def _hold(self, error: OSError) -> None:
         """No descriptor is left: pause, because retrying at once would use all CPU time."""
