@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
+from select import EPOLLERR, EPOLLHUP
 from typing import Any
 
 import pytest
@@ -80,6 +81,35 @@ def test_a_large_file_is_sent_in_turns(loop: Loop, tmp_path: Path) -> None:
     assert sock.written > size
     assert turns == 4
     assert file.closed
+
+
+def waiting(loop: Loop, sock: EagerSocket) -> tuple[HttpConnection, list[Any]]:
+    """A connection whose request has arrived and whose answer is awaited."""
+    ended: list[Any] = []
+    http = HttpConnection(loop, Lingering(loop), sock, 60.0, lambda *_: None, lambda *how: ended.append(how))  # type: ignore[arg-type]
+    http.on_event(EPOLLIN)
+    assert http.waits
+    return http, ended
+
+
+def test_input_while_the_answer_is_awaited_does_not_end_the_connection(loop: Loop) -> None:
+    """The loop reports kept input of TLS once more, also if what epoll reported before completed the request."""
+    sock = EagerSocket()
+    http, ended = waiting(loop, sock)
+    http.on_event(EPOLLIN)
+    assert sock.calls == 1, "nothing more is read"
+    http.answer_later(text_answer(HTTPStatus.OK, "OK"))
+    http.on_event(EPOLLOUT)
+    assert ended == [(http, None)]
+    assert (http.refused, sock.written > 0) == ("", True)
+
+
+@pytest.mark.parametrize("mask", [EPOLLHUP, EPOLLERR, EPOLLIN | EPOLLHUP])
+def test_a_peer_that_leaves_while_the_answer_is_awaited_ends_the_connection(loop: Loop, mask: int) -> None:
+    http, ended = waiting(loop, EagerSocket())
+    http.on_event(mask)
+    assert ended == [(http, None)]
+    assert http.refused == "closed by the peer"
 
 
 def test_sockets_of_answered_requests_are_counted_with_all_others_that_wait_for_their_peer(loop: Loop) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from waymesh_router.runtime.http.message import Answer, BadRequest, Exchange, Request
-from waymesh_router.runtime.loop import EPOLLIN, EPOLLOUT, Loop, Timer
+from waymesh_router.runtime.loop import CLOSED, EPOLLIN, EPOLLOUT, Loop, Timer
 from waymesh_router.runtime.tls.sockets import TlsSocket, Transport
 from waymesh_router.runtime.transport.linger import Lingering
 
@@ -71,8 +71,9 @@ class HttpConnection:
 
     def on_event(self, mask: int) -> None:
         """Continue to read the request or to write the answer."""
-        if self.waits:  # no input is awaited: the connection is lost
-            self.close("closed by the peer")
+        if self.waits:  # input is ignored, also what `_read_kept` has asked for before
+            if mask & CLOSED:
+                self.close("closed by the peer")
             return
         try:
             if self._answer is None:
