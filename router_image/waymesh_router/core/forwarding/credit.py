@@ -80,7 +80,7 @@ class CreditEvents:
         """Whether deliveries wait that may be sent on the link in the next turn of the event loop."""
         expiry: Expiry = self.pending.expiry
         if out.address is not None and out.address in expiry.addresses:
-            expiry.links[out] = None
+            expiry.go_on_later(out)
         return out in expiry.links
 
     def send_freed(self) -> None:
@@ -105,8 +105,7 @@ class CreditEvents:
             del expiry.addresses[address]
             self.pending.drain(address)
         while expiry.links and expiry.left:
-            link: RouterLink = next(iter(expiry.links))
-            del expiry.links[link]
+            link: RouterLink = expiry.take_link()
             if not link.over:
                 self.on_credit(link)
         return len(expiry.addresses) > 0 or len(expiry.links) > 0

@@ -1,7 +1,7 @@
 cimport cython
 from waymesh_amqp.wire cimport Octets
 from waymesh_router.core.counters cimport Counters
-from waymesh_router.core.model cimport Address, Queued
+from waymesh_router.core.model cimport Address, Queued, RouterLink
 
 @cython.final
 cdef class Expiry:
@@ -12,6 +12,7 @@ cdef class Expiry:
     cdef public Py_ssize_t joined
     cdef public dict addresses
     cdef public dict links
+    cdef public dict of_address
     cdef int begin(self, Queued q) except -1
     cdef read_times(self, Queued q)
     cdef read_more(self, Queued q)
@@ -21,6 +22,9 @@ cdef class Expiry:
     cdef bint is_over(self, Queued q) except -1
     cdef bytes aged(self, Queued q)
     cdef bint may_end(self) except -1
+    cdef go_on_later(self, RouterLink out)
+    cdef RouterLink take_link(self)
+    cdef bint has_turn(self, Address address) except -1
     cdef count(self, Address address)
     cpdef next_turn(self)
 

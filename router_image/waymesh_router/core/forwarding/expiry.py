@@ -61,7 +61,8 @@ class Expiry:
         self.left = A_TURN  # how many may be ended in this turn
         self.joined = 0  # pre-settled deliveries and copies that began to wait since this turn began
         self.addresses: dict[Address, None] = {}  # where deliveries still wait that may be ended or sent
-        self.links: dict[RouterLink, None] = {}  # the same of copies for a consumer
+        self.links: dict[RouterLink, Address | None] = {}  # the same of what waits for a consumer; its address
+        self.of_address: dict[Address, int] = {}  # how many of `links` an address has
 
     def begin(self, q: Queued) -> None:
         """A delivery begins to wait: read when it expires. Times that cannot be read count as none, as does 0."""
@@ -165,6 +166,28 @@ class Expiry:
             return False
         self.left -= 1
         return True
+
+    def go_on_later(self, out: RouterLink) -> None:
+        """What waits for a consumer waits for the next turn of the event loop."""
+        if out not in self.links:
+            address: Address | None = out.address
+            self.links[out] = address
+            if address is not None:
+                self.of_address[address] = self.of_address.get(address, 0) + 1
+
+    def take_link(self) -> RouterLink:
+        """Take out the consumer, of which there must be one, that waits longest for its turn."""
+        out: RouterLink = next(iter(self.links))
+        address: Address | None = self.links.pop(out)
+        if address is not None:
+            count: cython.Py_ssize_t = self.of_address.pop(address)
+            if count > 1:
+                self.of_address[address] = count - 1
+        return out
+
+    def has_turn(self, address: Address) -> cython.bint:
+        """Whether what waits at an address waits for the next turn of the event loop, and not for credit."""
+        return address in self.addresses or address in self.of_address
 
     def count(self, address: Address) -> None:
         """Count an expired delivery."""

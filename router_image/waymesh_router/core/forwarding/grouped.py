@@ -20,11 +20,11 @@ from waymesh_router.core.settlement.outcomes import RELEASED
 if cython.compiled:
     from cython.cimports.waymesh_amqp.transfer import whole_transfer
     from cython.cimports.waymesh_amqp.wire import Octets, to_bytes
-    from cython.cimports.waymesh_router.core.link_kinds import PRESETTLED_WAITING
+    from cython.cimports.waymesh_router.core.forwarding.sending import enough_wait_for
 else:
     from waymesh_amqp.transfer import whole_transfer
     from waymesh_amqp.wire import Octets, to_bytes
-    from waymesh_router.core.link_kinds import PRESETTLED_WAITING
+    from waymesh_router.core.forwarding.sending import enough_wait_for
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 HERE = Route.HERE
 LATER = Route.LATER
 NOWHERE = Route.NOWHERE
+A_SHARE = cython.declare(cython.int, 3)
+"""A_SHARE + 1 deliveries that are passed on count as one expired one that ends, see `Expiry.may_end`."""
 GROUP_ID = cython.declare(cython.int, 10)
 """Position in the properties. Spec: 3.2.4."""
 
@@ -80,11 +82,6 @@ def forward_grouped(
         return False
     if where is HERE:
         out = address.groups.consumer(address, slot)
-        if lk.transfer_settled and (
-            out.undelivered() >= PRESETTLED_WAITING * lk.capacity or pending.sender.budget.must_drop(lk)
-        ):
-            forwarder.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
-            return True
     elif isinstance(where, Target):
         annotations = passed_on(pending, choice, address, slot, annotations, where)
         out = choice.remote_link(where, annotations)
@@ -93,6 +90,11 @@ def forward_grouped(
         if not waits_already(address, slot):
             forwarder.forward(lk, address, annotations, out, transfer)
             return True
+    if where is HERE and lk.transfer_settled and (
+        pending.sender.budget.must_drop(lk) or enough_wait_for(pending.sender, out, lk)
+    ):
+        forwarder.settlement.refuse(lk, transfer.more, RELEASED)  # dropped
+        return True
     pending.enqueue(lk, address, annotations, transfer, True)
     return True
 
@@ -207,11 +209,13 @@ def place_waiting(pending: PendingDeliveries, address: Address) -> None:
     """Pass on the deliveries of groups that wait at an address until it is known where they go."""
     queue: PendingQueue = address.pending  # type: ignore[assignment]  # the caller has checked
     group: PendingGroup
+    placed: cython.int = 0
     for slot in list(queue.grouped or ()):
         while queue.grouped is not None and slot in queue.grouped:
             group = queue.grouped[slot]
             if not pending.pass_on(address, group.first()):
                 break
-            if not pending.expiry.may_end():
+            placed += 1
+            if placed & A_SHARE == 0 and not pending.expiry.may_end():
                 pending.expiry.addresses[address] = None
                 return

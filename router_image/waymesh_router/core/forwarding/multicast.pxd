@@ -10,7 +10,6 @@ from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterCon
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 cdef list elsewhere(list links, RouterLink lk)
-cdef bint enough_wait(QueuedSender sender, RouterLink out, RouterLink lk) except -1
 cdef bint all_ready(list outs, Py_ssize_t size) except -1
 
 @cython.final

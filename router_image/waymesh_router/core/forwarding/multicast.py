@@ -21,11 +21,11 @@ from waymesh_router.core.settlement.outcomes import ACCEPTED, RELEASED
 from waymesh_router.core.settlement.settlement import Settlement
 
 if cython.compiled:
-    from cython.cimports.waymesh_router.core.forwarding.sending import send_scanned, size_on
-    from cython.cimports.waymesh_router.core.link_kinds import DATA, ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.forwarding.sending import enough_wait_for, send_scanned, size_on
+    from cython.cimports.waymesh_router.core.link_kinds import DATA, ENDPOINT, SETTLED_MODE
 else:
-    from waymesh_router.core.forwarding.sending import send_scanned, size_on
-    from waymesh_router.core.link_kinds import DATA, ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
+    from waymesh_router.core.forwarding.sending import enough_wait_for, send_scanned, size_on
+    from waymesh_router.core.link_kinds import DATA, ENDPOINT, SETTLED_MODE
 
 if TYPE_CHECKING:
     from waymesh_amqp.transfer import IncomingTransfer
@@ -115,7 +115,7 @@ class Multicast:
         slow: list[Any] = []
         for e in outs:
             out = e
-            if out.kind != DATA and enough_wait(self.sender, out, lk):
+            if out.kind != DATA and enough_wait_for(self.sender, out, lk):
                 slow.append(out)
             else:
                 room.append(out)
@@ -226,7 +226,7 @@ class Multicast:
                 continue
             expired = branch.queued.expires != 0.0 and expiry.is_over(branch.queued)
             if expired and not expiry.may_end():
-                expiry.links[out] = None
+                expiry.go_on_later(out)
                 return
             self.leave_queue(out)
             if expired:
@@ -240,7 +240,7 @@ class Multicast:
                 self.left_router_queue(branch.queued)
             sent += 1
             if sent & A_SHARE == 0 and not expiry.may_end():
-                expiry.links[out] = None
+                expiry.go_on_later(out)
                 return
 
     def expire(self, out: RouterLink, branch: Branch) -> None:
@@ -339,16 +339,6 @@ class Multicast:
             self.sender.return_credit(q)
         elif out.kind == DATA:
             self.left_router_queue(q)
-
-
-def enough_wait(sender: QueuedSender, out: RouterLink, lk: RouterLink) -> cython.bint:
-    """Whether so many copies wait for this consumer that a pre-settled one is dropped: for its credit, not for the next
-    turn of the event loop."""
-    if out.queue is None:
-        return False
-    if len(out.queue) >= PRESETTLED_WAITING * lk.capacity and out not in sender.expiry.links:
-        return True
-    return sender.budget.must_drop(lk)
 
 
 def all_ready(outs: list[Any], size: cython.Py_ssize_t) -> cython.bint:

@@ -94,12 +94,14 @@ class PendingDeliveries:
         self.begin(q.address, q)
 
     def enough_wait(self, address: Address, lk: RouterLink) -> cython.bint:
-        """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow."""
+        """Whether to drop a pre-settled delivery instead of queueing it, as local consumers are too slow: the queue
+        waits for their credit, not for the next turn of the event loop."""
         pending: PendingQueue | None = address.pending
         if pending is None or not address.consumers:
             return False
         if pending.count >= PRESETTLED_WAITING * lk.capacity:
-            return True
+            if not self.expiry.has_turn(address) and address not in self.settlement.spread.freed:
+                return True
         return self.sender.budget.must_drop(lk)
 
     def enqueue_at_fallback(
@@ -251,7 +253,7 @@ class PendingDeliveries:
                 send_to(self, q, out)
                 sent += 1
                 if sent & A_SHARE == 0 and not self.expiry.may_end():
-                    self.expiry.links[out] = None
+                    self.expiry.go_on_later(out)
                     return
             if address.pending is None or not self.choice.takes(address, out):
                 return

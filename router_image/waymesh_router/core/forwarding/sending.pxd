@@ -35,6 +35,7 @@ cdef class QueuedSender:
     cdef end_sample(self, Queued q, str outcome)
 
 cdef unsigned int send_with_state(RouterLink out, bint settled, bint more, bytes data, unsigned int form, bytes state) except? 0xffffffff
+cdef bint enough_wait_for(QueuedSender sender, RouterLink out, RouterLink lk) except -1
 cdef goes_on(Queued q, RouterLink out, Branch branch, bint settled)
 cdef bint is_simple(Queued q) except -1
 cdef long long size_on(RouterLink out, Queued q) except -1

@@ -22,13 +22,13 @@ if cython.compiled:
     from cython.cimports.waymesh_amqp.delivery import new_delivery
     from cython.cimports.waymesh_amqp.outgoing import send_first, send_more
     from cython.cimports.waymesh_amqp.wire import octets, serial_add, to_bytes
-    from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, SETTLED_MODE
+    from cython.cimports.waymesh_router.core.link_kinds import ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
     from cython.cimports.waymesh_router.core.model import make_queued
 else:
     from waymesh_amqp.delivery import new_delivery
     from waymesh_amqp.outgoing import send_first, send_more
     from waymesh_amqp.wire import octets, serial_add, to_bytes
-    from waymesh_router.core.link_kinds import ENDPOINT, SETTLED_MODE
+    from waymesh_router.core.link_kinds import ENDPOINT, PRESETTLED_WAITING, SETTLED_MODE
     from waymesh_router.core.model import make_queued
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ def size_on(out: RouterLink, q: Queued) -> cython.longlong:
         for part in q.later:
             size += len(part)
     return size
+
+
+def enough_wait_for(sender: QueuedSender, out: RouterLink, lk: RouterLink) -> cython.bint:
+    """Whether so much waits for this consumer that a pre-settled delivery of `lk` is dropped: for its credit, not for
+    the next turn of the event loop."""
+    if out.queue is None:
+        return False
+    if len(out.queue) >= PRESETTLED_WAITING * lk.capacity and not out.ready() and out not in sender.expiry.links:
+        return True
+    return sender.budget.must_drop(lk)
 
 
 def goes_on(q: Queued, out: RouterLink, branch: Branch | None, settled: cython.bint) -> None:
@@ -318,8 +328,8 @@ class QueuedSender:
         """Return the sender's credit of a complete delivery that waits for consumers of this router.
 
         Otherwise one consumer that issues no credit would stop a link between routers, for all addresses, and the
-        sender of pre-settled deliveries, for all consumers. `enough_wait` and `with_room` limit those; the credit of
-        their senders limits unsettled deliveries. Deliveries for another router return their credit when the link to
+        sender of pre-settled deliveries, for all consumers. `enough_wait` and `enough_wait_for` limit those; the credit
+        of their senders limits unsettled deliveries. Deliveries for another router return their credit when the link to
         it has credit, which is soon.
         """
         lk: RouterLink | None = q.link
