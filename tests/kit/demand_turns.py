@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.kit import frames
+from tests.kit.answering import neighbour
 from tests.kit.groups import configure, message
 from tests.kit.long_turns import Case, Scene
+from waymesh_router.core.link_kinds import BALANCED
 
 
 def _asked(count: int) -> tuple[Scene, Callable[[], object]]:
@@ -68,10 +70,51 @@ def _groups_retire(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, _waiting_of_two(scene, count, message("a", 0))
 
 
+def _group_router_lost(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Messages of a group wait for the link to another router."""
+    scene = Scene()
+    configure(scene.hub)
+    other = neighbour(scene.hub, "B", credit=0)
+    scene.core.remote_routers.add_consumers("B", "M0q", BALANCED)
+    link = other.conn.data_out[0]
+    _send_many(scene, count, message("a", 0))
+    assert link.undelivered() == count
+
+    def lose() -> None:
+        other.conn.eof("killed")
+        scene.core.remote_routers.flush_consumers("B")
+        scene.core.remote_routers.node_down("B")
+
+    return scene, lose
+
+
+def _large_lost(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Messages wait for the only consumer that takes their size."""
+    scene = Scene()
+    small = scene.peer()
+    small.end.feed(frames.attach_receiver(address="q", max_message_size=100))
+    small.end.feed(frames.credit(count, incoming_window=1 << 30))
+    large = scene.receivers(1, lambda _: "q")
+    (link,) = [link for link in large.session().links if link is not None]
+    _send_many(scene, count, frames.message(bytes(101)))
+    assert link.undelivered() == count
+    return scene, lambda: large.conn.eof("killed")
+
+
+def _send_many(scene: Scene, count: int, data: bytes) -> None:
+    sender = scene.senders(1, lambda _: "q")
+    for number in range(count):
+        sender.end.feed(frames.transfer(number, data))
+        scene.now_and_then(number)
+    scene.hub.turn()
+
+
 DEMAND_CASES: Final[Mapping[str, Case]] = {
     "demand-asked": Case("another router asks for an address; its consumers", _asked),
     "demand-tick": Case("deliveries wait for consumers that are held back; their number", _looked_at),
     "demand-lost": Case("a router that asked is lost; addresses for which it did", _asker_lost),
     "sender-retires": Case("a link retires; waiting deliveries, half of them from it", _sender_retires),
+    "groups-router": Case("another router is lost; deliveries of a group that wait for it", _group_router_lost),
+    "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
     "groups-retires": Case("a link retires; waiting deliveries of a group, half of them", _groups_retire),
 }

@@ -85,7 +85,7 @@ cdef class RouterLink(Link):
     cdef public bint discard
     cdef public RouterLink feeder
     cdef public object queue
-    cdef public bint awaited
+    cdef public dict awaited
     cdef public RouterLink partner
     cdef public object route
     cdef public Py_ssize_t held

@@ -127,7 +127,7 @@ class RouterLink(Link):
         self.discard = False  # ignore the remaining frames of the delivery that arrives
         self.feeder: RouterLink | None = None  # outgoing: source of the delivery in progress
         self.queue: deque[Any] | None = None  # waiting for credit: Branch; on a link route Queued
-        self.awaited = False  # in `queue` are, or were, deliveries that wait for this link alone: `Queued.alone`
+        self.awaited: dict[Address, int] | None = None  # deliveries wait for this link alone: see `Streams.wait_for`
         self.partner: RouterLink | None = None  # the other side of a routed link
         self.route: UpstreamLink | None = None  # of a routed link toward the container
         self.held = 0  # on a link route: what the deliveries in `queue` count in the budgets

@@ -29,15 +29,16 @@ WINDOW = 1 << 20
 class Scene:
     """A core with an address with message groups."""
 
-    def __init__(self) -> None:
-        self.hub: Hub = core_hub()
+    def __init__(self, hub: Hub | None = None) -> None:
+        self.hub: Hub = hub or core_hub()
         self.core = core_of(self.hub)
         configure(self.hub)
         self.numbers: dict[Peer, int] = defaultdict(int)
         self.got: list[tuple[Peer, str]] = []
-        self.senders = [self._peer(frames.attach_sender(address="q")) for _ in range(2)]
+        self.senders = [self.peer(frames.attach_sender(address="q")) for _ in range(2)]
 
-    def _peer(self, attach: bytes) -> Peer:
+    def peer(self, attach: bytes) -> Peer:
+        """A client that attaches."""
         peer = self.hub.peer(SETTINGS).open().begin()
         peer.conn.link_capacity = 10 * MANY
         peer.send(attach)
@@ -50,7 +51,7 @@ class Scene:
 
     def consumer(self, credit: int = 0) -> Peer:
         """A consumer attaches."""
-        peer = self._peer(frames.attach_receiver(address="q"))
+        peer = self.peer(frames.attach_receiver(address="q"))
         if credit:
             peer.end.feed(frames.credit(credit, incoming_window=WINDOW))
         return peer
@@ -93,7 +94,7 @@ class Scene:
     def check(self) -> None:
         """Nothing is left of the move."""
         assert not self.groups.lost
-        assert (self.groups.moving, self.groups.behind) == (0, 0)
+        assert (self.groups.moving, self.core.streams.behind) == (0, 0)
 
 
 def order(found: list[str], name: str) -> list[int]:

@@ -242,7 +242,7 @@ class UplinkAddresses:
         there = None if self.node is None else address.targets.pop(self.node.id, None)
         if there is None:
             return
-        if there.link is not None:
+        if there.link is not None and not there.link.over:  # of one that has ended, deliveries may go elsewhere
             self._multicast.drop_waiting(there.link, there.link.undelivered())
         self._addresses.refresh(address)
 

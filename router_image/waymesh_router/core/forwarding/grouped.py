@@ -114,7 +114,7 @@ def is_barred(address: Address, slot: cython.int, lk: RouterLink) -> cython.bint
 
 
 def waits_already(address: Address, slot: cython.int) -> cython.bint:
-    """Whether deliveries of the slot wait at the address, or for a lost consumer: a new one must not overtake them."""
+    """Whether deliveries of the slot wait at the address, or for a lost link: a new one must not overtake them."""
     if address.groups.moving >> slot & 1:
         return True
     if address.pending is None:
@@ -124,14 +124,16 @@ def waits_already(address: Address, slot: cython.int) -> cython.bint:
 
 
 def wait_behind(pending: PendingDeliveries, address: Address, q: Queued) -> cython.bint:
-    """If older deliveries of its slot wait for a lost consumer and move to others in portions, a new one waits behind
-    all of them. False if there are none."""
+    """If older deliveries of its slot wait for a lost link and move to others in portions, a new one waits behind all
+    of them. False if there are none."""
+    expires: cython.double = q.expires
     own: Groups | None = address.groups
     if own is None or not own.moving >> q.slot & 1:
         return False
     pending.choice.picked = None
     pending.streams.wait_for(q, next(iter(own.lost)))
-    own.behind += 1
+    q.expires = expires  # that link leads nowhere
+    pending.streams.behind += 1
     return True
 
 

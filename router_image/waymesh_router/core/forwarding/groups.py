@@ -55,14 +55,13 @@ class Groups:
     `slots`: those that belong to it; `taken`: those of them that belong to a consumer; `gives`: by router, those that
     belong to it from now on, until it says so itself; `incomplete`: other routers have not told theirs yet.
 
-    `lost`: consumers that have ended, for each of which so much waited that it moves to others in portions, the last
-    one that ended first: what has moved to a consumer is older than what has not. `moving`: their slots. What arrives
-    for these waits behind all that, at the first one of `lost`. `behind`: how much has since the last portion.
+    `lost`: consumers and links to other routers that have ended, for each of which so much waited that it moves to
+    others in portions, the last one that ended first: what has moved to a link is older than what has not. `moving`:
+    their slots. What arrives for these waits behind all that, at the first one of `lost`.
     """
 
     __slots__ = (
-        "_turn", "behind", "gives", "held", "incomplete", "lost", "moving", "own_id", "routes", "slots", "taken",
-        "takers",
+        "_turn", "gives", "held", "incomplete", "lost", "moving", "own_id", "routes", "slots", "taken", "takers",
     )  # fmt: skip
 
     def __init__(self, own_id: str) -> None:
@@ -74,7 +73,7 @@ class Groups:
         self.routes: dict[int, Target | Route] = {}
         self.incomplete = False
         self.lost: dict[RouterLink, None] = {}
-        self.moving = self.behind = 0
+        self.moving = 0
         self._turn = 0
 
     # ---- the consumers of this router
@@ -100,25 +99,24 @@ class Groups:
         slots = self.held.pop(out, 0)
         self._free(slots)
         if out.over and out.undelivered() > AT_ONCE:
-            self.lost[out] = None
-            self.moving |= slots
+            self.lose(out, slots)
         if not address.consumers:
             self._end()
 
+    def lose(self, out: RouterLink, slots: int) -> None:
+        """A link has ended for which deliveries of these slots wait: they move in portions."""
+        self.lost[out] = None
+        self.moving |= slots
+
     def next_lost(self) -> RouterLink:
-        """Of the lost consumers, of which there must be one, that whose deliveries move next."""
+        """Of the lost links, of which there must be one, that whose deliveries move next."""
         return next(reversed(self.lost))
 
-    def take_behind(self) -> int:
-        """How much waits behind them since the last portion."""
-        count, self.behind = self.behind, 0
-        return count
-
     def has_moved(self, out: RouterLink) -> None:
-        """All that waited for a lost consumer, that of `next_lost`, has moved."""
-        del self.lost[out]
+        """All that waited for a lost link has moved."""
+        self.lost.pop(out, None)
         if not self.lost:
-            self.moving = self.behind = 0
+            self.moving = 0
 
     def _end(self) -> None:
         """This router has no consumer, and so no slots."""
@@ -291,6 +289,41 @@ def _find(address: Address, own: Groups, bit: int) -> Target | Route:
     if told or own.incomplete or address.consumers:
         return Route.LATER
     return live[min(live)]  # only routers that do not know groups have consumers
+
+
+def add_slot(slots: dict[Address, int], address: Address, slot: int) -> None:
+    """Add a slot to those of an address."""
+    slots[address] = slots.get(address, 0) | 1 << slot
+
+
+def moves_in_portions(out: RouterLink) -> bool:
+    """Whether what waits for a consumer that has ended moves in portions, as it belongs to message groups."""
+    return out.address is not None and out.address.groups is not None and out in out.address.groups.lost
+
+
+def lose_router_link(out: RouterLink) -> None:
+    """A link to another router has ended, for which so much waits that it moves in portions."""
+    for address, slots in (out.awaited or {}).items():
+        if address.groups is not None:
+            address.groups.lose(out, slots)
+
+
+def before(out: RouterLink) -> RouterLink:
+    """The lost link whose first delivery moves before that of a lost link, which may be the same."""
+    while out.queue:
+        q = out.queue[0].queued
+        own = q.address.groups if q.slot else None
+        if own is None or out not in own.lost or own.next_lost() is out:
+            break
+        out = own.next_lost()  # it has ended later, for each address for which both were used
+    return out
+
+
+def moved(out: RouterLink) -> None:
+    """All that waited for a lost link has moved."""
+    for address in (*(out.awaited or ()), out.address):
+        if address is not None and address.groups is not None:
+            address.groups.has_moved(out)
 
 
 def slot_of(group_id: bytes) -> int:

@@ -10,8 +10,9 @@ cdef class Streams:
     cdef readonly StreamLinks links
     cdef QueuedSender sender
     cdef ConsumerChoice choice
+    cdef public Py_ssize_t behind
     cpdef opened(self, RouterConnection conn, performative)
     cdef int send(self, Queued q, RouterLink out) except -1
     cdef wait_for(self, Queued q, RouterLink link)
     cdef RouterLink instead(self, Queued q, RouterLink out)
-    cdef list lost(self, RouterLink link)
+    cdef Py_ssize_t take_behind(self) except -1

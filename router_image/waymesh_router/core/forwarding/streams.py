@@ -12,12 +12,13 @@ A message waits for the link as a copy of a multicast does, within the budgets o
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cython
 
 from waymesh_router.core.addresses.keys import RELAYED
 from waymesh_router.core.attaching import takes_streams
+from waymesh_router.core.forwarding.groups import add_slot
 from waymesh_router.core.forwarding.stream_links import StreamLinks
 from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
 
@@ -41,6 +42,7 @@ class Streams:
         self.links = links
         self.sender = sender
         self.choice: ConsumerChoice = sender.choice
+        self.behind = 0  # deliveries that wait behind those of lost links, since the last portion of these
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:
         """A peer's open has arrived: use such links if it is a router that takes them."""
@@ -55,12 +57,16 @@ class Streams:
             self.wait_for(q, link)
 
     def wait_for(self, q: Queued, link: RouterLink) -> None:
-        """A delivery waits for one link, and goes elsewhere if that ends."""
+        """A delivery waits for one link, and goes elsewhere if that ends. `RouterLink.awaited`: those of message groups
+        that do, or did since the queue was last empty: by address, slots as bits."""
         q.alone = True
+        if link.awaited is None or (link.queue is None and not link.over):
+            link.awaited = {}
+        if q.slot and link.kind == DATA:
+            add_slot(link.awaited, q.address, q.slot)
         if link.kind == DATA:
             q.to_routers = 1
             q.expires = 0.0
-        link.awaited = True
         q.target = self.choice.picked
         branch = Branch(q, link)
         q.branches = [branch]
@@ -83,18 +89,8 @@ class Streams:
         lk.streamed = self.links.has_streams(lk)
         return out if link is None else link
 
-    def lost(self, link: RouterLink) -> list[Any]:
-        """A link has ended. Takes out of its queue, and returns, the deliveries that wait for it alone: they may go
-        elsewhere. Aborted ones stay, see `Multicast.trim`."""
-        self.links.lost(link)
-        q: Queued
-        back: list[Any] = []
-        stay: deque[Any] = deque()
-        for branch in link.queue or ():
-            q = branch.queued
-            if q.alone and q.unstarted:
-                back.append(q)
-            else:
-                stay.append(branch)
-        link.queue = stay if stay else None
-        return back
+    def take_behind(self) -> cython.Py_ssize_t:
+        """How many deliveries have begun to wait behind those of lost links since the last call."""
+        count: cython.Py_ssize_t = self.behind
+        self.behind = 0
+        return count

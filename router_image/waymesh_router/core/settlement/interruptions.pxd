@@ -45,7 +45,6 @@ cdef class Interruptions:
     cdef bint needs_frames(self, Session session) except -1
 
 cdef end_waiting(Interruptions parts, RouterLink out, Py_ssize_t count)
-cdef bint is_lost_with_groups(RouterLink out) except -1
 cpdef list search_waiting(
     Interruptions parts, RouterConnection connection, list links, list addresses, long long until
 )

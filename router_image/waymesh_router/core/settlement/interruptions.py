@@ -9,6 +9,7 @@ import cython
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
+from waymesh_router.core.forwarding.groups import before, lose_router_link, moved, moves_in_portions
 from waymesh_router.core.forwarding.multicast import Multicast, take_of
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.pending_queue import PendingQueue, PendingWalk
@@ -36,13 +37,12 @@ if TYPE_CHECKING:
     from waymesh_amqp.session import Session
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.buffer_budget import BufferBudget
-    from waymesh_router.core.forwarding.groups import Groups
 
 A_STEP = cython.declare(cython.int, 64)
 """Number of deliveries that a step of a walk looks at."""
 STEP_COST = 10
 MOVED_A_STEP = 16
-"""Number of deliveries of message groups that a step moves to other consumers."""
+"""Number of deliveries that a step moves to other consumers or routers."""
 MOVE_COST = 50
 
 
@@ -140,13 +140,13 @@ class Interruptions:
                     self.end_outgoing(out, e)
         if feeder is not None:
             self.on_consumer_lost(feeder)
-        moves: cython.bint = is_lost_with_groups(out)
-        if (out.streaming or out.awaited) and not moves:
-            for e in self.pending.streams.lost(out):
-                move_on(self.pending, e)
-        if moves or out.undelivered() > AT_ONCE:
+        if out.streaming:
+            self.pending.streams.links.lost(out)
+        if moves_in_portions(out) or out.undelivered() > AT_ONCE:
+            lose_router_link(out)
             self.lost_copies.begin(out)
         else:
+            end_waiting(self, out, out.undelivered())
             self.multicast.drop_waiting(out, out.undelivered())
 
     def end_outgoing(self, out: RouterLink, d: Delivery) -> None:
@@ -264,18 +264,15 @@ class Interruptions:
     def drop_some(self, out: RouterLink, left: list[Any]) -> cython.int:
         """Drop or move some of what waits for a link that has ended. Returns the cost."""
         left.clear()
-        if is_lost_with_groups(out):
-            groups: Groups = out.address.groups  # type: ignore[union-attr]  # it has them
-            first: RouterLink = groups.next_lost()
-            end_waiting(self, first, MOVED_A_STEP + groups.take_behind())
-            if first.queue is None:
-                groups.has_moved(first)
-            left.append(out)
-            return MOVE_COST
-        end_waiting(self, out, A_STEP)
+        if out.awaited is None:
+            self.multicast.drop_waiting(out, A_STEP)
+        else:
+            end_waiting(self, out, MOVED_A_STEP + self.pending.streams.take_behind())
         if out.queue is not None:
             left.append(out)
-        return STEP_COST
+        elif out.awaited is not None:
+            moved(out)
+        return STEP_COST if out.awaited is None else MOVE_COST
 
     def routed_link_lost(self, lk: RouterLink) -> None:
         """One of two link-route partners has ended: end its deliveries. Until `part`, what the other link sends waits
@@ -311,23 +308,23 @@ class Interruptions:
         return False
 
 
-def is_lost_with_groups(out: RouterLink) -> cython.bint:
-    """Whether what waits for a consumer that has ended moves in portions, as it belongs to message groups."""
-    return out.awaited and out.address is not None and out.address.groups is not None and out in out.address.groups.lost
-
-
 def end_waiting(parts: Interruptions, out: RouterLink, count: cython.Py_ssize_t) -> None:
-    """Up to `count` deliveries that wait for a link that has ended, the oldest ones: those that wait for it alone go
-    elsewhere, of the others the copy for it is dropped."""
+    """Up to `count` deliveries that wait for a link that has ended, the oldest ones, or for links whose deliveries must
+    move before: those that wait for it alone go elsewhere, of the others the copy for it is dropped."""
+    first: RouterLink
     branch: Branch
     while count > 0 and out.queue is not None:
         count -= 1
-        branch = out.queue[0]
-        if branch.queued.alone and branch.queued.unstarted:
-            parts.multicast.leave_queue(out)
-            move_on(parts.pending, branch.queued)
-        else:
-            parts.multicast.drop_first(out)
+        first = before(out)
+        if first.queue is not None:
+            branch = first.queue[0]
+            if branch.queued.alone and branch.queued.unstarted:
+                parts.multicast.leave_queue(first)
+                move_on(parts.pending, branch.queued)
+            else:
+                parts.multicast.drop_first(first)
+        if first.queue is None:
+            moved(first)
 
 
 def only(out: RouterLink) -> tuple[RouterLink]:
