@@ -10,7 +10,7 @@ from tests.kit.groups import configure, message
 from tests.kit.long_turns import SETTINGS
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Disposition, Transfer
-from waymesh_router.core.links.handing_back import A_STEP, STEP_COST
+from waymesh_router.core.links.handing_back import A_STEP, STEP_COST, places
 from waymesh_router.core.model import RouterLink
 from waymesh_router.core.portions import COST_A_TURN
 
@@ -63,9 +63,9 @@ class Scene:
         assert len(numbers) == len(set(numbers)), "each has one outcome"
         return set(numbers)
 
-    def give(self, credit: int) -> int:
-        """The consumer issues credit; returns the number of messages that it gets."""
-        self.consumer.end.feed(frames.credit(credit, incoming_window=2 * MANY))
+    def give(self, credit: int, delivery_count: int = 0) -> int:
+        """The consumer issues credit, after `delivery_count` messages; returns the number of messages that it gets."""
+        self.consumer.end.feed(frames.credit(credit, delivery_count=delivery_count, incoming_window=2 * MANY))
         while self.core.expiry.busy:
             self.core.credit.end_expired()
         seen = self.consumer.frames()
@@ -86,6 +86,24 @@ def test_the_first_portion_goes_back_at_once_and_then_the_rest(scene: Scene) -> 
     assert scene.released(scene.other) == set()
     assert scene.give(2 * MANY) == MANY, "those of the other sender"
     assert scene.core.budget.kept == 0
+
+
+def test_what_waits_is_not_listed_at_once(scene: Scene) -> None:
+    assert len(places(scene.link(scene.one))) < 10
+
+
+def test_what_arrives_meanwhile_stays_and_hides_nothing(scene: Scene) -> None:
+    """The consumer gets the oldest ones in each turn, as many others come."""
+    scene.retire()
+    got = 0
+    for number in range(MANY, MANY + 4):
+        scene.other.end.feed(frames.transfer(number, message("a", number)))
+        got += scene.give(3, delivery_count=got)
+        scene.core.context.portions.run()
+    scene.rest()
+    assert scene.link(scene.one).unsettled == got // 2
+    assert got == 12
+    assert scene.give(2 * MANY, delivery_count=got) == MANY + 4 - got // 2
 
 
 def test_credit_that_comes_meanwhile_gets_the_oldest(scene: Scene) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waymesh_router.core.forwarding.pending_queue import PendingWalk
+from waymesh_router.core.model import Branch
 from waymesh_router.core.portions import RoundsOfEach
 from waymesh_router.core.settlement.outcomes import RELEASED
 
 if TYPE_CHECKING:
     from waymesh_router.core.forwarding.multicast import Multicast
     from waymesh_router.core.forwarding.pending import PendingDeliveries
-    from waymesh_router.core.model import Branch, Queued, RouterLink
+    from waymesh_router.core.model import Queued, RouterLink
     from waymesh_router.core.portions import Portions
 
 A_STEP = 64
@@ -29,7 +29,7 @@ class HandingBack:
     def __init__(self, portions: Portions, pending: PendingDeliveries, copies: Multicast) -> None:
         self._pending = pending
         self._copies = copies
-        self._rounds = RoundsOfEach(portions, "deliveries of links that retire", _places, self._release_some)
+        self._rounds = RoundsOfEach(portions, "deliveries of links that retire", places, self._release_some)
 
     def begin(self, lk: RouterLink) -> None:
         """Release what waits, the first ones now. Those that arrive later stay: call it again."""
@@ -42,18 +42,15 @@ class HandingBack:
             return 1
         count = A_STEP
         while count > 0 and left:
-            if isinstance(left[-1], PendingWalk):
-                some = left[-1].some(count)
-                count -= len(some)
-                for q in some:
-                    if q is not None and _is_of(q, lk) and self._pending.take_out(q.address, q):
-                        self._pending.give_back(q, RELEASED)
-                if some:
-                    continue
-            else:
-                self._release_copy(left[-1], lk)
-            left.pop()
-            count -= 1
+            some = left[-1].some(count)
+            if not some:
+                left.pop()
+            count -= len(some) or 1
+            for e in some:
+                if isinstance(e, Branch):
+                    self._release_copy(e, lk)
+                elif e is not None and _is_of(e, lk) and self._pending.take_out(e.address, e):
+                    self._pending.give_back(e, RELEASED)
         return STEP_COST
 
     def _release_copy(self, branch: Branch, lk: RouterLink) -> None:
@@ -64,18 +61,33 @@ class HandingBack:
             self._copies.abort_branch(branch.out)
 
 
+class QueueWalk:
+    """A walk over what waits for a consumer, the newest first; like `PendingWalk`."""
+
+    def __init__(self, out: RouterLink) -> None:
+        self._out = out
+        self._left = out.undelivered()  # places that it has not reached
+
+    def some(self, count: int) -> list[Any]:
+        """The next ones, in order of arrival; [] at the end. Places only move to the front."""
+        queue = self._out.queue or ()
+        end = min(self._left, len(queue))
+        self._left = max(end - count, 0)
+        return [queue[place] for place in range(self._left, end)]
+
+
 def _is_of(q: Queued, lk: RouterLink) -> bool:
     """Whether the sender of a link still waits for the outcome of a delivery."""
     return q.delivery is not None and q.delivery.link is lk
 
 
-def _places(lk: RouterLink) -> list[Any]:
-    """Where deliveries of a link may wait: walks over those at its address, and all that wait for consumers of its
+def places(lk: RouterLink) -> list[Any]:
+    """Where deliveries of a link may wait: walks over those at its address, and over those for each consumer of its
     message groups."""
     address = lk.address
     if address is None:
         return []
     found: list[Any] = address.pending.walks() if address.pending is not None else []
-    for out in (*address.groups.lost, *address.groups.held) if address.groups is not None else ():
-        found += reversed(out.queue or ())
+    if address.groups is not None:
+        found += [QueueWalk(out) for out in (*address.groups.lost, *address.groups.held)]
     return found
