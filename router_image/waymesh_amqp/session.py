@@ -288,8 +288,8 @@ class Session:
         if outcomes.single():
             write_disposition(self, True, outcomes.first, outcomes.last, True, self.outcome_state)
         else:
-            for first, last in outcomes.merged():
-                write_disposition(self, True, first, last, True, self.outcome_state)
+            while outcomes.take():
+                write_disposition(self, True, outcomes.first, outcomes.last, True, self.outcome_state)
         outcomes.clear()
 
     def send_outcomes(self) -> None:
