@@ -171,6 +171,7 @@ cdef class Address:
     cdef public object subscriber
     cdef public bint exchange
     cdef public Py_ssize_t turn
+    cdef public long long run
     cdef public double usual
     cdef public int concurrency
     cdef public bint watched

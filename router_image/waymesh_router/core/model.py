@@ -238,7 +238,7 @@ class Address:
         self.nearest_by = 0  # the paths for which they were computed, see `ConsumerChoice.paths`
         self.subscriber: Callable[[Any, RouterLink], object] | None = None  # of the router itself, see own_messages.py
         self.exchange = self.dead = False  # the subscriber is an exchange; the address was removed
-        self.turn = 0
+        self.turn = self.run = 0  # a consumer by its place, and how many more it gets: see `choice.pick_soonest`
         self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
         self.concurrency = 0  # deliveries that each consumer works on at a time, as configured; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`

@@ -315,3 +315,50 @@ def test_a_multicast_takes_new_paths_at_once(hub: Hub) -> None:
     core.remote_routers.remove_consumers("B", "M0q")
     sender.send(frames.transfer(2, settled=True))
     assert [len(handles(peer)) for peer in (near, other)] == [0, 0]
+
+
+def outstanding(consumers: list[Peer]) -> list[int]:
+    """How many deliveries each consumer was sent since the last look."""
+    return [len(handles(peer)) for peer in consumers]
+
+
+@pytest.mark.parametrize("each", [1, 10, 60])
+def test_few_deliveries_are_spread_evenly(hub: Hub, each: int) -> None:
+    consumers = [local(hub, 100) for _ in range(4)]
+    sender = producer(hub)
+    for number in range(4 * each):
+        sender.send(frames.transfer(number))
+        if number % 4 == 3:
+            assert outstanding(consumers) == [1, 1, 1, 1]
+
+
+def test_many_deliveries_are_spread_evenly_except_for_short_runs(hub: Hub) -> None:
+    consumers = [local(hub, 400) for _ in range(2)]
+    sent = [0, 0]
+    for sender in [producer(hub) for _ in range(3)]:
+        for number in range(200):
+            sender.send(frames.transfer(number))
+            sent = [a + b for a, b in zip(sent, outstanding(consumers), strict=True)]
+            assert max(sent) - min(sent) <= 1 + min(max(sent) // 64, 4)
+    assert sum(sent) == 600
+
+
+def test_a_consumer_that_has_settled_all_gets_the_next_delivery_before_others_get_more(hub: Hub) -> None:
+    consumers = [local(hub, 200) for _ in range(2)]
+    sender = producer(hub)
+    address = core_of(hub).addresses["M0q"]
+    count = 0
+    while address.run == 0 or count < 150:
+        sender.send(frames.transfer(count))
+        count += 1
+    sent = outstanding(consumers)
+    idle = 1 - address.turn  # the other one would get more
+    consumers[idle].send(frames.disposition(0, last=sent[idle] - 1))
+    sender.send(frames.transfer(count))
+    assert outstanding(consumers)[idle] == 1
+
+
+def test_a_run_ends_with_the_credit_of_its_consumer(hub: Hub) -> None:
+    consumers = [local(hub, 70), local(hub, 100)]
+    send(producer(hub), 170)
+    assert outstanding(consumers) == [70, 100]

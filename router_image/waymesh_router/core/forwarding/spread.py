@@ -97,6 +97,8 @@ class Spread:
         address: Address | None = out.address
         if address is None:
             return
+        if out.unsettled == 0:
+            address.run = 0  # it can begin at once
         if done and out.usable():
             now: cython.double = self.now
             if out.window is not None and out.window.concurrency != concurrency_of(out):
