@@ -33,6 +33,7 @@ SCENARIOS: Final[Mapping[str, str]] = {
     "uns-10x10": "--unsettled --senders 10 --receivers 10",
     "credit4-50x50": "--unsettled --senders 50 --receivers 50 --credit 4",
     "pairs-100": "--unsettled --pairs 100",
+    "multicast-1x10": "--multicast --receivers 10 --address multicast.bench --allow-loss",
 }
 """Arguments of the load generator, as of the scenarios of the same names of `python -m tests.bench`."""
 FEW: Final = 5_000

@@ -153,7 +153,7 @@ def test_copies_that_are_dropped_too_early_are_found(monkeypatch: pytest.MonkeyP
     def defective(sender: object, out: RouterLink, lk: RouterLink) -> bool:
         return out.queue is not None and len(out.queue) >= 500
 
-    monkeypatch.setattr(multicast, "enough_wait", defective)
+    monkeypatch.setattr(multicast, "enough_wait_for", defective)
     violations = simulate(3, STOPPED, IDLE_S, patience_s=5.0, plans=FLOOD).violations
     assert {violation.kind for violation in violations} == {"hole"}
 

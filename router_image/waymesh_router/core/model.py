@@ -376,6 +376,8 @@ def make_queued(link: RouterLink | None, annotations: Annotations | None) -> Que
     return Queued(link, annotations)
 
 
+@cython.freelist(4096)  # has no effect in the .pxd
+@cython.cclass
 class Branch:
     """One consumer of a multicast delivery: its outgoing link, and its own delivery if it is unsettled."""
 
@@ -393,7 +395,6 @@ class Group:
         self.link = link
         self.delivery: Delivery | None = None
         self.did = did
-        self.waiting = 0  # branches without an outcome
-        self.rank = 0
+        self.waiting = self.rank = 0  # branches without an outcome; see `Settlement.branch_done`
         self.state = b""
         self.sealed = False  # no more branches will be added

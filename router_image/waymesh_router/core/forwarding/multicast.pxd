@@ -10,7 +10,7 @@ from waymesh_router.core.model cimport Address, Branch, Group, Queued, RouterCon
 from waymesh_router.core.settlement.settlement cimport Settlement
 
 cdef list elsewhere(list links, RouterLink lk)
-cdef bint all_ready(list outs, Py_ssize_t size) except -1
+cdef Branch new_branch(Queued q, RouterLink out)
 
 @cython.final
 cdef class Multicast:
@@ -30,7 +30,6 @@ cdef class Multicast:
     cdef left_router_queue(self, Queued q)
     cdef refuse_copy(self, RouterLink out, Branch branch)
     cdef count_dropped(self, RouterLink out, Queued q)
-    cdef copy_to_all(self, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer)
     cpdef branch_out(self, Queued q, list outs)
     cpdef branch(self, Queued q, RouterLink consumer)
     cpdef all_branched(self, Queued q)
@@ -43,3 +42,6 @@ cdef class Multicast:
     cpdef drop_branch(self, RouterLink out, Branch branch, bytes state)
 
 cpdef list take_of(Multicast copies, RouterLink out, RouterConnection connection, long long until)
+cdef list copy_to_ready(
+    Multicast copies, RouterLink lk, Address address, Annotations annotations, list outs, IncomingTransfer transfer
+)

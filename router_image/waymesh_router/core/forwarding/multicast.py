@@ -84,10 +84,14 @@ class Multicast:
             outs = elsewhere(outs, lk)
         if outs and lk.transfer_settled:
             kept: cython.bint = transfer.more or transfer.state_bytes or lk.streamed or len(outs) > WIDE
-            if not kept and all_ready(outs, transfer.end - transfer.start + len(annotations.transit)):
-                self.copy_to_all(lk, address, annotations, outs, transfer)
+            others: list[Any] = outs if kept else copy_to_ready(self, lk, address, annotations, outs, transfer)
+            sent: cython.bint = len(others) < len(outs)
+            outs = self.with_room(others, lk) if others else others
+            if sent and not outs:
+                if others:
+                    self.settlement.counters.dropped_presettled += 1  # the copy that `with_room` leaves to `refuse`
+                self.settlement.forwarded_settled(lk)
                 return
-            outs = self.with_room(outs, lk)
         if outs:
             self.branch_out(self.sender.new_queued(lk, address, annotations, transfer), outs)
         else:
@@ -138,26 +142,6 @@ class Multicast:
                 room.append(out)
         return room
 
-    def copy_to_all(
-        self,
-        lk: RouterLink,
-        address: Address,
-        annotations: Annotations,
-        outs: list[Any],
-        transfer: IncomingTransfer,
-    ) -> None:
-        """Send a complete pre-settled message to consumers that are all ready: no record is needed."""
-        sections: Sections = self.sender.sections
-        out: RouterLink
-        for e in outs:
-            out = e
-            send_scanned(lk, out, True, annotations, sections, transfer)
-            out.presettled += 1
-            self.settlement.counters.count_out(address, out)
-            if self.settlement.sampling.current is not None:
-                self.settlement.sampling.went_out(self.settlement.sampling.current, out)
-        self.settlement.forwarded_settled(lk)
-
     def branch_out(self, q: Queued, outs: list[Any]) -> None:
         """Create one branch for each consumer: ready ones start now, the others are queued."""
         lk: RouterLink | None = q.link
@@ -167,7 +151,7 @@ class Multicast:
             q.group = Group(lk, q.did)
             q.group.delivery = q.delivery
             q.delivery.group = q.group  # type: ignore[union-attr]  # `track_incoming` has made it
-        q.branches = []
+        q.branches = None if q.complete else []
         q.unstarted = len(outs)
         if q.unstarted > WIDE or (lk is None and self.wide):
             self.wide.begin(q, outs)
@@ -179,8 +163,9 @@ class Multicast:
     def branch(self, q: Queued, consumer: RouterLink) -> None:
         """Create the branch of one consumer."""
         out: RouterLink = self.streams.instead(q, consumer)
-        branch: Branch = Branch(q, out)
-        q.branches.append(branch)  # type: ignore[union-attr]  # `branch_out` has made them
+        branch: Branch = new_branch(q, out)
+        if q.branches is not None:
+            q.branches.append(branch)
         if q.group is not None and out.snd_settle_mode != SETTLED_MODE:
             q.group.waiting += 1
         if out.max_message_size and size_on(out, q) > out.max_message_size:
@@ -341,16 +326,40 @@ class Multicast:
             self.left_router_queue(q)
 
 
-def all_ready(outs: list[Any], size: cython.Py_ssize_t) -> cython.bint:
-    """Whether a copy of at most `size` bytes can be sent on every link now."""
+def copy_to_ready(
+    copies: Multicast,
+    lk: RouterLink,
+    address: Address,
+    annotations: Annotations,
+    outs: list[Any],
+    transfer: IncomingTransfer,
+) -> list[Any]:
+    """Send a complete pre-settled message to the consumers that are ready: no record is needed. Returns the others."""
+    sections: Sections = copies.sender.sections
+    size: cython.Py_ssize_t = transfer.end - transfer.start + len(annotations.transit)
     out: RouterLink
+    others: list[Any] = []
     for e in outs:
         out = e
-        if out.queue is not None or not out.ready() or out.session.remote_window < len(outs):
-            return False  # several of them may share a session window
-        if out.max_message_size != 0 and out.max_message_size < size:
-            return False
-    return True
+        if out.queue is not None or not out.ready() or (out.max_message_size != 0 and out.max_message_size < size):
+            others.append(out)
+            continue
+        send_scanned(lk, out, True, annotations, sections, transfer)
+        out.presettled += 1
+        copies.settlement.counters.count_out(address, out)
+        if copies.settlement.sampling.current is not None:
+            copies.settlement.sampling.went_out(copies.settlement.sampling.current, out)
+    return others
+
+
+def new_branch(q: Queued, out: RouterLink) -> Branch:
+    """Like `Branch(q, out)`; compiled code takes it from a free list without a call of `__init__`."""
+    if cython.compiled:
+        branch: Branch = Branch.__new__(Branch)
+        branch.queued = q
+        branch.out = out
+        return branch
+    return Branch(q, out)
 
 
 def take_of(
