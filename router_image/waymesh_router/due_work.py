@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class DueWork:
-    """Does the router's own work when it is due. In each other turn, it compares the time with the next deadline, and
-    looks whether events have left work to do."""
+    """Does the router's own work when it is due. In each other turn, it compares the time with the next deadline, looks
+    whether events have left work to do, and sends on a portion of what waits, without the other work."""
 
     def __init__(
         self, core: Core, mesh: Mesh | None, management: ManagementService, work: Callable[[float], float]
@@ -41,7 +41,8 @@ class DueWork:
         core: Core = self._core
         self._context.now = now
         if now < self._due and not self._waits():
-            return self._following
+            # Where deliveries wait, some are sent in most turns, and mostly nothing else is left.
+            return now if core.expiry.busy and core.credit.end_expired() else self._following
         self._due = -math.inf  # if it raises an error
         following: cython.double = self._work(now)
         self._following = following
@@ -57,6 +58,6 @@ class DueWork:
         spread: Spread = self._spread
         if self._walks or self._queries or core.ending or spread.freed or spread.began:
             return True
-        if self._paced or self._grown or self._groups or core.budget.excess or core.expiry.busy:
+        if self._paced or self._grown or self._groups or core.budget.excess:
             return True
         return self._mesh is not None and self._mesh.deadline < self._due

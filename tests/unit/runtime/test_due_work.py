@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit import frames
 from tests.kit.pump import core_hub, core_of
 from waymesh_router.core.core import Core
+from waymesh_router.core.forwarding.expiry import A_TURN
 from waymesh_router.due_work import DueWork
 
 NEXT = 0.25
@@ -97,7 +99,6 @@ LEFT: dict[str, Callable[[Scene], object]] = {
         scene.core.pacing.grown
     ).update({1: None}),
     "more kept than allowed": lambda scene: setattr(scene.core.budget, "excess", True),
-    "deliveries that expired": lambda scene: setattr(scene.core.expiry, "left", scene.core.expiry.left - 1),
     "an earlier deadline of the control plane": lambda scene: setattr(scene.mesh, "deadline", 100.2),
 }
 
@@ -109,6 +110,31 @@ def test_what_an_event_has_left_is_done_in_the_next_turn(scene: Scene, left: str
     LEFT[left](scene)
     assert scene.runs(100.11)
     assert scene.runs(100.12), "until nothing is left"
+
+
+def test_the_next_portion_of_what_waits_is_sent_without_the_other_work(scene: Scene) -> None:
+    scene.due.run(100.0)
+    consumer = scene.hub.peer().open().begin(incoming_window=5000)
+    consumer.send(frames.attach_receiver())
+    for _ in range(25):
+        sender = scene.hub.peer().open().begin()
+        sender.send(frames.attach_sender(), *(frames.transfer(number) for number in range(100)))
+    consumer.take()
+    scene.core.expiry.left = 3  # others have used up most of this turn
+    consumer.end.feed(frames.credit(5000, incoming_window=5000))
+    sent = len(consumer.take())
+    now, turns = 100.0, 0
+    while sent < 2500:
+        assert sent <= 16 + turns * 4 * (A_TURN + 1), "a portion in a turn"
+        now, turns = now + 0.001, turns + 1
+        following = scene.due.run(now)
+        assert following == (now if scene.core.expiry.links else 100.0 + NEXT)
+        sent += len(consumer.take())
+        assert turns < 10
+    assert turns >= 2
+    assert scene.due.run(now + 0.001) == 100.0 + NEXT
+    assert not scene.core.expiry.busy
+    assert scene.calls == [100.0]
 
 
 def test_neighbours_are_heard_at_their_time(scene: Scene) -> None:
