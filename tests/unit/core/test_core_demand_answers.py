@@ -95,6 +95,21 @@ def test_who_settles_nothing_gets_its_credit_after_a_while(hub: Hub, told: Told)
     assert windows(told) == {"B": 100}
 
 
+def test_the_window_of_who_has_no_credit_left_does_not_grow(hub: Hub, told: Told) -> None:
+    """Else it would take many settlements until a slow one gets no more than it works on."""
+    peers = [local(hub, 10), local(hub, 10)]
+    ask(hub, "B")
+    send(hub, 40)
+    assert [got(peer) for peer in peers] == [10, 10]
+    for _ in range(20):
+        later(hub, 0.25)
+    assert [out.window.limit for out in core_of(hub).addresses[KEY].consumers] == [10, 10]
+    peers[0].send(frames.credit(20))
+    for _ in range(20):
+        later(hub, 0.25)
+    assert [got(peer) for peer in peers] == [10, 0], "its credit allows more: perhaps it settles 20 at a time"
+
+
 def test_a_consumer_that_leaves_while_it_is_counted_is_left_out(hub: Hub, told: Told) -> None:
     peers = [local(hub, 1) for _ in range(60)]
     core_of(hub).demand.arrived("B", {"address": KEY, "waits": 1, "at": 5})

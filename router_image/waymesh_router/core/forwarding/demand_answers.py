@@ -190,10 +190,10 @@ class Answers:
             return
         self._spread.hold(out)
         window = out.window
-        if out.unsettled >= NEARLY * window.limit:
+        room = out.unsettled + max(out.credit, 0)
+        if room > window.limit and out.unsettled >= NEARLY * window.limit:
             held = max(out.unsettled, math.ceil(window.limit))
             count.grown |= window.look(self._context.now, held, count.since, address.usual)
-        room = out.unsettled + max(out.credit, 0)
         at_once = max(min(window.concurrency, room), 1)
         room = max(room, math.ceil(enough_for(at_once)))
         limit = math.ceil(max(window.limit, SLOTS)) if window.concurrency == 0 else math.floor(window.limit)

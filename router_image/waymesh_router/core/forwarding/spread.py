@@ -205,8 +205,8 @@ class Spread:
         _: cython.Py_ssize_t
         for _ in range(count):
             out = left.pop()
-            if out.address is not address or out.window is None or not holds(out):
-                continue
+            if out.address is not address or out.window is None or out.credit <= 0 or not holds(out):
+                continue  # a window stops nobody who has no credit
             if out.window.look(now, out.unsettled, since, address.usual) and address.pending is not None:
                 self.freed[address] = None
         return int(count)
