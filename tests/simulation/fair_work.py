@@ -1,6 +1,7 @@
 """How work is spread in random meshes of whole routers under virtual time: the time of a burst by the ideal one.
 
     .venv/bin/python -m tests.simulation.fair_work [--seeds 3] [--routers 2,5,10,20] [--old] [--at-once 8 [--says]]
+        [--jobs short,long] [--senders 1,4] [--prefetch 1,10,100]
 
 Two workers a router and two more, at random routers; their speeds differ by up to ten, jobs of one by half. Links of
 0.2 to 50 ms one way; each sender has 250 credits. The ideal time is that of workers who always have work. Messages:
@@ -103,19 +104,27 @@ def burst(seed: int, routers: int, kind: Kind, prefetch: int, senders: int, how:
     return Burst(took * mesh.speed / jobs, mesh.messages / jobs)
 
 
+def numbers(text: str) -> list[int]:
+    """Those of an option, separated by commas."""
+    return [int(number) for number in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.fair_work", description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--routers", default="2,5,10,20", help="sizes of the meshes")
+    parser.add_argument("--jobs", default="short,long", help="kinds of them")
+    parser.add_argument("--senders", default="1,4", help="numbers of them")
+    parser.add_argument("--prefetch", default="1,10,100", help="credits of a worker")
     parser.add_argument("--old", action="store_true", help="half of the routers do not know demand")
     parser.add_argument("--at-once", type=int, default=1, help="jobs of every second worker at a time")
     parser.add_argument("--says", action="store_true", help="workers say how many jobs they work on at a time")
     options = parser.parse_args()
     how = How(options.old, options.at_once, options.says)
-    sizes = [int(size) for size in options.routers.split(",")]
-    for kind in KINDS:
-        for senders in (1, 4):
-            for prefetch in (1, 10, 100):
+    sizes = numbers(options.routers)
+    for kind in [kind for kind in KINDS if kind.title in options.jobs.split(",")]:
+        for senders in numbers(options.senders):
+            for prefetch in numbers(options.prefetch):
                 bursts = [
                     burst(seed, size, kind, prefetch, senders, how)
                     for seed in range(options.seeds)
