@@ -31,6 +31,7 @@ from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
 from tests.e2e_cluster.scene import Mesh, Traffic, resource
 from tests.kit.waiting import wait_until
+from waymesh_operator.planning.manifests import LEAVING_ANNOTATION
 
 OPERATOR = "app.kubernetes.io/name=waymesh-operator"
 HERE = {"name": "mesh"}
@@ -171,18 +172,51 @@ def deleted_definition(cluster: Cluster) -> None:
 
 def killed_operator(cluster: Cluster) -> None:
     """The operator's pod is killed after ever longer times while the mesh shrinks from five routers to two."""
-    with loaded(cluster, "killed", 5, drain={"timeoutSeconds": 20}) as (mesh, _), Services(mesh.namespace) as services:
-        before, kills, began = mesh.lives(), 0, time.monotonic()
-        mesh.scale(2)
+    with _shrinking(cluster) as (mesh, _):
+        kills, began = 0, time.monotonic()
         while set(mesh.pods()) != {"mesh-0", "mesh-1"} and time.monotonic() < began + LONG_S:
-            for pod in operators(cluster):
-                kills += Namespace(cluster, OPERATOR_NAMESPACE).delete("Pod", pod["metadata"]["name"], grace_s=0)
+            kills += _kill(cluster)
             time.sleep(2.0 + kills)  # some are killed before they lead; the last ones act
         tell(f"  5 → 2 routers after {time.monotonic() - began:.1f} s, in which {kills} operators were killed")
+
+
+def killed_at_each_step(cluster: Cluster) -> None:
+    """The operator's pod is killed after each step that is seen of it, while the mesh shrinks from five routers to two:
+    the mark in the StatefulSet, each router that begins to drain, the smaller StatefulSet."""
+    with _shrinking(cluster) as (mesh, services):
+        began, known = time.monotonic(), _step(mesh, services)
+        while set(mesh.pods()) != {"mesh-0", "mesh-1"} and time.monotonic() < began + LONG_S:
+            if (now := _step(mesh, services)) != known:
+                known, kills = now, _kill(cluster)
+                tell(f"  {time.monotonic() - began:.1f} s: {now}: {kills} killed")
+            time.sleep(0.05)
+        tell(f"  5 → 2 routers after {time.monotonic() - began:.1f} s")
+
+
+@contextmanager
+def _shrinking(cluster: Cluster) -> Iterator[tuple[Mesh, Services]]:
+    """A mesh under load that has just been told to shrink from five routers to two; at the end it has two."""
+    with loaded(cluster, "killed", 5, drain={"timeoutSeconds": 20}) as (mesh, _), Services(mesh.namespace) as services:
+        before = mesh.lives()
+        mesh.scale(2)
+        yield mesh, services
         mesh.converged(2)
         same = all(before[name] == life for name, life in mesh.lives().items())
         tell(f"  routers that stay {'untouched' if same else 'RESTARTED'}")
     tell(f"  seconds for which the Service named a router that drains: {services.shown}")
+
+
+def _kill(cluster: Cluster) -> int:
+    """Kill all pods of the operator; returns how many."""
+    space = Namespace(cluster, OPERATOR_NAMESPACE)
+    return sum(space.delete("Pod", pod["metadata"]["name"], grace_s=0) for pod in operators(cluster))
+
+
+def _step(mesh: Mesh, services: Services) -> str:
+    """How far the mesh has shrunk, as far as it can be seen from outside."""
+    found = mesh.namespace.get("StatefulSet", "mesh") or {}
+    mark = (found["metadata"].get("annotations") or {}).get(LEAVING_ANNOTATION, "none")
+    return f"{found['spec']['replicas']} replicas, leaving from {mark}, drain: {sorted(services.draining)}"
 
 
 def shrink_amid_obstacle(cluster: Cluster) -> None:
@@ -237,22 +271,41 @@ def older_chart(cluster: Cluster) -> None:
 
 
 def unreachable(cluster: Cluster, count: int = 100) -> None:
-    """A node with that many meshes of one router is lost, beside a healthy mesh."""
-    node = cluster.add_node("router")
+    """Nodes with that many meshes of one router are lost one after the other, beside a healthy mesh."""
+    nodes: list[str] = []
+    forever = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     try:
         with loaded(cluster, "healthy", 2, pod={"nodeSelector": {"kubernetes.io/hostname": "node1"}}) as (mesh, _):
             with new_namespace(cluster, "lost") as lost:
-                place = {"nodeSelector": {"kubernetes.io/hostname": node}}
-                lost.apply([resource("Router", f"m{number}", size=1, pod=place) for number in range(count)])
-                taken = timed(lambda: wait_until(lambda: _ready(lost) == count, 3 * LONG_S, f"{count} meshes Ready"))
-                tell(f"  {count} meshes Ready after {taken:.0f} s; a change beside them {_several(mesh, 'before')}")
-                cluster.kill_node(node)
-                tell(f"  node killed: a change takes {_several(mesh, 'at-once')}")
+                tell(f"  a change takes {_several(mesh, 'before')}")
+                for number in range(0, count, count // LOST_NODES):
+                    nodes.append(cluster.add_node("router"))
+                    place = {"nodeSelector": {"kubernetes.io/hostname": nodes[-1]}, "tolerations": [forever]}
+                    _fill(lost, range(number, min(count, number + count // LOST_NODES)), place)
+                    tell(f"  {_ready(lost)} meshes on {nodes[-1]} Ready; a change {_several(mesh, f'amid-{number}')}")
+                    cluster.kill_node(nodes[-1])
+                    tell(f"  node killed: a change takes {_several(mesh, f'at-once-{number}')}")
+                    wait_until(lambda: not _ready(lost), LONG_S, "the loss noticed")
+                tell(f"  {count} meshes lost: {_reasons(lost)}; a change takes {_several(mesh, 'then')}")
                 time.sleep(30)
-                tell(f"  30 s later {_several(mesh, 'later')}; {count - _ready(lost)} of {count} are not Ready")
-                tell(f"  {_reasons(lost)}")
+                tell(f"  30 s later {_several(mesh, 'later')}; {_reasons(lost)}")
     finally:
-        cluster.remove_node(node)
+        for node in nodes:
+            cluster.remove_node(node)
+
+
+LOST_NODES, AT_ONCE = 4, 5
+"""All routers of a hundred meshes at once are too much for two cores: they start by the handful, and each node is lost
+before the next one begins."""
+
+
+def _fill(space: Namespace, numbers: range, place: Object) -> None:
+    """Make meshes of one router until all are Ready."""
+    for first in numbers[::AT_ONCE]:
+        some = [f"m{number}" for number in range(first, min(numbers.stop, first + AT_ONCE))]
+        space.apply([resource("Router", name, size=1, pod=place) for name in some])
+        for name in some:
+            space.wait("Router", name, lambda found: condition_status(found, "Ready") == "True", LONG_S, "Ready")
 
 
 def _several(mesh: Mesh, name: str) -> str:
@@ -303,6 +356,7 @@ def lost_node(cluster: Cluster) -> None:
 
 SCENARIOS: dict[str, Callable[[Cluster], None]] = {
     "killed-operator": killed_operator,
+    "killed-at-each-step": killed_at_each_step,
     "lost-node": lost_node,
     "deleted-namespace": deleted_namespace,
     "deleted-definition": deleted_definition,

@@ -80,20 +80,27 @@ class Services(_Observer):
         super().__init__(space)
         self.shown: dict[str, float] = {}
         self._named: frozenset[str] = frozenset()
+        self._ever: frozenset[str] = frozenset()
         self._draining: dict[str, float] = {}
 
     def names(self, pods: Iterable[str]) -> bool:
         """Whether the Service names one of them."""
         return bool(self._named & set(pods))
 
+    @property
+    def draining(self) -> frozenset[str]:
+        """The pods that said they were draining, after the Service had named them."""
+        return frozenset(self._draining)
+
     def look(self) -> None:
         """See _Observer."""
         slices = self.space.all("EndpointSlice", "kubernetes.io/service-name=mesh")
         ready = [end for one in slices for end in one.get("endpoints") or () if end["conditions"].get("ready")]
         self._named = frozenset(end["targetRef"]["name"] for end in ready)
+        self._ever |= self._named
         for pod in self.space.all("Pod", "waymesh.io/router=mesh"):
             name, now = pod["metadata"]["name"], time.monotonic()
-            if name not in self._draining and name in self._named and _drains(pod):
+            if name not in self._draining and name in self._ever and _drains(pod):
                 self._draining[name] = now
             elif name in self._draining and name in self._named:
                 self.shown[name] = round(now - self._draining[name], 1)
