@@ -13,7 +13,7 @@ from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_operator.places.kubernetes.worker.status_writer import SUMMED
 from waymesh_operator.planning import mesh
 from waymesh_operator.planning.status import addresses
-from waymesh_operator.router_entities import actions, entities
+from waymesh_operator.router_entities import actions, entities, verdicts
 
 pytestmark = pytest.mark.engine_independent
 
@@ -23,8 +23,10 @@ COUNTED = (
     (actions, "changed_attributes"),
     (entities, "_refusal"),
     (mesh, "_row"),
+    (verdicts, "_unless_refused"),
 )
-"""What is done for one Address: its status, the comparison with what a router has, its check, its line in a seed."""
+"""What is done for one Address: its status, the comparison with what a router has, its check, its line in a seed, the
+verdict on it."""
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -133,6 +135,40 @@ def test_a_status_that_somebody_else_wrote_is_written_again() -> None:
         lab.kube.edit("Address", NAMESPACE, "a1", lambda body: body["status"].update(match="nonsense"))
         await lab.settle()
         assert lab.status("Address", "a1")["match"] == "a1"
+
+    run(story)
+
+
+def test_a_conflict_shows_in_the_status_among_addresses_that_were_judged_before() -> None:
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        lab.add("Address", "b1", prefix="a1", distribution="closest")
+        await lab.settle()
+        assert lab.condition("Ready", "Address", "b1")[1] == "Conflicted"
+        lab.kube.remove("Address", NAMESPACE, "a1")
+        await lab.settle()
+        assert lab.condition("Ready", "Address", "b1")[0] == "True"
+        lab.add("Address", "_topo", prefix="_topo", distribution="closest")
+        await lab.settle()
+        assert lab.condition("Ready", "Address", "_topo")[1] == "ReservedAddress"
+
+    run(story)
+
+
+@pytest.mark.parametrize("name", ["k8s/x", "k8s/ns/Address", "k8s/ns/Address/a1/more", "elsewhere"])
+def test_entities_that_somebody_else_made_are_no_obstacle_for_statuses(name: str) -> None:
+    """Not even with a name like those of the operator's own."""
+
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        rows = lab.live("mesh-0").rows["router.config.address"]
+        rows[name] = {"name": name, "prefix": "elsewhere", "distribution": "balanced"}
+        lab.later(60)
+        await lab.settle()
+        assert (name in rows) == (name == "elsewhere"), "what is named like our own is removed, other entities stay"
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        await lab.settle()
+        assert lab.condition("Ready", "Address", "orders")[0] == "True"
 
     run(story)
 

@@ -152,7 +152,7 @@ def drift(
     for router in desired.mesh.routers:
         live = observed.mesh.routers.get(router.id)
         if foreign := [entity for entity in (live.entities if live else ()) if _foreign(entity)]:
-            known = {entity.key for entity in router.entities}
+            known = {entity.key for entity in router.entities if not entity.owned}  # as thousands are
             unmanaged += sum(entity.key not in known for entity in foreign)
     return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
 

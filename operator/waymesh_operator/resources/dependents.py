@@ -167,8 +167,12 @@ class Resources:
     @property
     def dependents(self) -> tuple[tuple[str, Dependent], ...]:
         """The resources that refer to the Router, each with its kind."""
+        return (*(("Address", item) for item in self.addresses), *self.others)
+
+    @property
+    def others(self) -> tuple[tuple[str, Dependent], ...]:
+        """Those that are no Addresses, of which there may be thousands, each with its kind."""
         return (
-            *(("Address", item) for item in self.addresses),
             *(("Broker", item) for item in self.brokers),
             *(("AutoLink", item) for item in self.autolinks),
             *(("LinkRoute", item) for item in self.linkroutes),
@@ -278,6 +282,9 @@ def _comparable_match(resource: Address | LinkRoute) -> tuple[bool, str]:
 
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
     """Return Addresses with the same match as an older Address of the same Router: loser → winner."""
+    addresses = list(addresses)
+    if len({(a.router, *_comparable_match(a)) for a in addresses}) == len(addresses):
+        return {}  # nearly always: then thousands need not be sorted
     return _losers(addresses, lambda a: [(a.router, *_comparable_match(a))])
 
 

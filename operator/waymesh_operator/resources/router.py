@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .listener import Listener, parse_console, parse_listener
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
-    """A resource of a known kind: namespace and name."""
+class Ref(NamedTuple):
+    """A resource of a known kind: namespace and name. As a tuple, because thousands are compared and looked up."""
 
     namespace: str
     name: str

@@ -55,6 +55,8 @@ class Known:
     line: str | None = None
     # The desired entity with which this live one agrees (`actions.agrees`).
     agrees_with: Entity | None = None
+    # The verdict on the Address of this desired one, if no other Address claims the same (`verdicts.judge`).
+    verdict: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,12 @@ def made_once(make: Callable[[_Numerous], _Made]) -> Callable[[_Numerous], _Made
 def entity_name(ref: Ref, kind: str, *parts: str) -> str:
     """`k8s/<namespace>/<kind>/<name>`, with parts appended for a resource that needs several entities."""
     return OWNED_PREFIX + "/".join((ref.namespace, kind, ref.name, *parts))
+
+
+def resource_of(name: str) -> Ref:
+    """Return the resource for which an entity with this name was made; without a name, if it was made for none."""
+    parts = name.split("/")
+    return Ref(parts[1], parts[3]) if name.startswith(OWNED_PREFIX) and len(parts) > _PLAIN else Ref("", "")
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

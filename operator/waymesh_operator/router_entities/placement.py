@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -125,7 +126,7 @@ def credential_files(resources: Resources, secrets: Secrets, verdicts: Verdicts)
 
 def _good(kind: str, resources: Iterable[Any], verdicts: Verdicts) -> list[Any]:
     """Return resources with a good verdict, in an order that does not depend on their arrival."""
-    ordered = sorted(resources, key=lambda r: (r.ref.namespace, r.ref.name))
+    ordered = sorted(resources, key=operator.attrgetter("ref"))
     return [item for item in ordered if verdicts[kind, item.ref].good]
 
 

@@ -27,6 +27,7 @@ from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import ROLES, TOKEN_KEYS, RouterLink, read_token
 from waymesh_operator.resources.vhost_policy import VhostPolicy
 
+from .builders import address_entity
 from .credentials import LINK_PARTS, SecretData, Secrets, broker_files, link_files, listener_keys, unusable_users
 from .entities import entities_of, refusal
 from .without_effect import listeners_without_users, reserved_address, unusable_endpoint
@@ -89,14 +90,27 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
         if closed := unclaimed.get(ref):
             message += f"; meanwhile its other host names allow no client: {', '.join(closed)}"
         verdicts[kind, ref] = Verdict(conflicted=True, reason="Conflicted", message=message)
-    for kind, resource in resources.dependents:
+    for address in resources.addresses:
+        key = "Address", address.ref
+        if key not in verdicts:
+            verdicts[key] = _address(address)
+    for kind, resource in resources.others:
         if (kind, resource.ref) not in verdicts:
             broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
             verdict = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
-            if isinstance(resource, Address) and (why := reserved_address(resource)):
-                verdict = Verdict(accepted=False, reason="ReservedAddress", message=why, held=True)
             verdicts[kind, resource.ref] = _unless_refused(resource, verdict, secrets)
     return verdicts
+
+
+def _address(address: Address) -> Verdict:
+    """Return the verdict on an Address alone, which is computed once."""
+    known = address_entity(address).known
+    if known.verdict is None:
+        why = reserved_address(address)
+        verdict = Verdict(accepted=False, reason="ReservedAddress", message=why, held=True) if why else GOOD
+        known.verdict = _unless_refused(address, verdict, {})
+    found: Verdict = known.verdict
+    return found
 
 
 def _unless_refused(resource: Dependent, verdict: Verdict, secrets: Secrets) -> Verdict:
@@ -124,7 +138,7 @@ def _refuse_large_files(resources: Resources, secrets: Secrets, verdicts: Verdic
         return broker_files(peer, own, (secrets.get(peer.tls.ca_secret) if peer.tls else None) or {})
 
     size = 0
-    peers = [(kind, peer) for kind, peer in resources.dependents if isinstance(peer, Broker | RouterLink)]
+    peers = [(kind, peer) for kind, peer in resources.others if isinstance(peer, Broker | RouterLink)]
     for kind, peer in sorted(peers, key=lambda item: (item[1].created, item[1].ref)):
         if verdicts[kind, peer.ref].good:
             own = sum(map(len, files(peer).values()))

@@ -351,7 +351,8 @@ class LiveRouter:
         assert self._entities is not None
         (router,) = read_entities(self._client, (ROUTER,))
         known, neighbours = read_known(self._client, self.pod.id)
-        self._entities = {key: entity for key, entity in self._entities.items() if key[0] != ROUTER}
+        for key in [key for key in self._entities if key[0] == ROUTER]:
+            del self._entities[key]
         self._entities[router.type, router.name] = router
         unsettled = int(router.attributes.get("unsettledDeliveries") or 0)
         self._drain = str(router.attributes.get("drainStatus") or "none")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +21,7 @@ from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.resources.router_link import RouterLink
 from waymesh_operator.router_entities.credentials import SecretData
-from waymesh_operator.router_entities.names import Entity
+from waymesh_operator.router_entities.names import ADDRESS, Entity
 from waymesh_operator.router_entities.verdicts import Verdict
 from waymesh_operator.routers.observed import VhostCounts
 from waymesh_operator.tls.certificates import Validity, of_certificates, of_revocation_lists
@@ -99,6 +99,25 @@ Key = tuple[str, str]
 _SEPARATORS = re.compile(r"[./]")
 
 
+class LiveEntities:
+    """The entities of one router by their key. For addresses, of which there may be thousands, no object is made."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        self._addresses: dict[str, Entity] = {}
+        self._others: dict[Key, list[Entity]] = {}
+        for entity in entities:
+            if entity.type == ADDRESS and "~" not in entity.name:
+                self._addresses[entity.name] = entity
+            else:
+                self._others.setdefault(entity.key, []).append(entity)
+
+    def get(self, key: Key) -> Sequence[Entity]:
+        """Return the entities with this key: several while one replaces another."""
+        address = self._addresses.get(key[1]) if key[0] == ADDRESS else None
+        others = self._others.get(key, ())
+        return others if address is None else (address, *others)
+
+
 @dataclass(frozen=True)
 class MeshSnapshot:
     """The observations of one mesh at one moment; statuses are computed from it."""
@@ -143,14 +162,9 @@ class MeshSnapshot:
         return frozenset(one.id for one in routers if container in one.facts.containers)
 
     @functools.cached_property
-    def live(self) -> Mapping[str, Mapping[Key, list[Entity]]]:
+    def live(self) -> Mapping[str, LiveEntities]:
         """Return live entities by router and key."""
-        found: dict[str, dict[Key, list[Entity]]] = {}
-        for name, router in self.observed.mesh.routers.items():
-            by_key = found.setdefault(name, {})
-            for entity in router.entities:
-                by_key.setdefault(entity.key, []).append(entity)
-        return found
+        return {name: LiveEntities(router.entities) for name, router in self.observed.mesh.routers.items()}
 
 
 def consumers_by_address(addresses: Iterable[Address], live: Mapping[str, int]) -> dict[Ref, int]:

@@ -193,7 +193,7 @@ def vhost_policy_status(
 
 def _count(entity: Entity, seen: MeshSnapshot) -> int:
     """Return the number of links of a link route's entity, over all routers."""
-    live = (one for by_key in seen.live.values() for one in by_key.get(entity.key, ()))
+    live = (one for by_key in seen.live.values() for one in by_key.get(entity.key))
     return sum(int(one.attributes.get("linkCount") or 0) for one in live)
 
 
@@ -251,7 +251,7 @@ def _row(entity: Entity, router: DesiredRouter, seen: MeshSnapshot) -> Row:
 
 def _enforced(router_id: str, seen: MeshSnapshot) -> Row:
     """Return the state of a vhost, which routers do not report: active if the router enforces the vhost policies."""
-    policies = seen.live[router_id].get((POLICY, ""), ())
+    policies = seen.live[router_id].get((POLICY, ""))
     if any(entity.attributes.get("enableVhostPolicy") for entity in policies):
         return Row(router_id, "active")
     return Row(router_id, "inactive", "not enforced: set policy.enabled of the Router")
@@ -262,7 +262,7 @@ def _inactive(row: Row, live: Entity, seen: MeshSnapshot) -> Row:
     name = str(live.attributes.get("connection") or "")
     if row.state != "inactive" or row.error or not name:
         return row
-    for connector in seen.live[row.id].get((CONNECTOR, name), ()):
+    for connector in seen.live[row.id].get((CONNECTOR, name)):
         reported = _reported_state(row.id, connector)
         return Row(row.id, row.state, f"the broker is not connected: {reported.error or reported.state}")
     return row

@@ -28,7 +28,7 @@ from waymesh_operator.routers.live_router import pod_view
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
 
 from .environment import NORMAL, WARNING, Environment
-from .inventory import Key, Object, Parser, version_of
+from .inventory import Key, Object, Parser
 from .live_mesh import Routers, secret_data
 from .observation import Routes, UserSecrets, mesh_tls, read_claims, troubles
 from .repairs import growth, holds, repairs
@@ -102,7 +102,7 @@ class KubernetesPlace:
 
     def versions(self) -> object:
         """See Place."""
-        return {key: version_of(body) for key, body in self._objects.items()}, self._others
+        return self._objects, self._others  # objects that have not changed are the same
 
     async def compute(self, work: Callable[[], _T]) -> _T:
         """See Place."""

@@ -22,7 +22,7 @@ from waymesh_operator.planning.status.dependents import (
     router_link_status,
     vhost_policy_status,
 )
-from waymesh_operator.resources.dependents import Address, Resources
+from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 
 from .environment import NORMAL, WARNING, Environment
@@ -108,20 +108,20 @@ class Statuses:
     def _wanted(
         self, resources: Resources, seen: MeshSnapshot | None, objects: Mapping[Key, Object], now: datetime
     ) -> list[Wanted]:
-        """The desired status of each resource that still exists."""
-        present = [
-            (key, resource, objects[key].get("status") or {})
-            for kind, resource in resources.dependents
-            if (key := (kind, resource.ref.namespace, resource.ref.name)) in objects
-        ]
-        addresses = [(key, one, before) for key, one, before in present if isinstance(one, Address)]
-        statuses = self._addresses.of(((one, before) for _, one, before in addresses), seen, now)
-        found = [(key, status) for (key, _, _), status in zip(addresses, statuses)]
-        for key, resource, before in present:
-            if not isinstance(resource, Address):
-                found.append((key, _STATUS[key[0]](resource, seen, before=before, now=now)))
-        ref = resources.router.ref
-        key = ("Router", ref.namespace, ref.name)
+        """The desired status of each resource that still exists; of Addresses, only those that differ from theirs."""
+        present = (
+            (address, body.get("status") or {})
+            for address in resources.addresses
+            if (body := objects.get(("Address", *address.ref))) is not None
+        )
+        changed = self._addresses.changed(present, seen, now)
+        found: list[Wanted] = [(("Address", *address.ref), status) for address, status in changed]
+        for kind, resource in resources.others:
+            key = (kind, *resource.ref)
+            if key in objects:
+                before = objects[key].get("status") or {}
+                found.append((key, _STATUS[kind](resource, seen, before=before, now=now)))
+        key = ("Router", *resources.router.ref)
         if seen is not None and key in objects:
             found.append((key, router_status(resources.router, seen, objects[key].get("status") or {})))
         return found
