@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
+from waymesh_client.errors import ConnectionFailed
 from waymesh_operator.places.kubernetes.worker.status_writer import SUMMED
 from waymesh_operator.planning import mesh
 from waymesh_operator.planning.status import addresses
@@ -169,6 +170,51 @@ def test_entities_that_somebody_else_made_are_no_obstacle_for_statuses(name: str
         lab.add("Address", "orders", prefix="orders", distribution="balanced")
         await lab.settle()
         assert lab.condition("Ready", "Address", "orders")[0] == "True"
+
+    run(story)
+
+
+def test_new_addresses_have_one_status_each_though_routers_do_not_answer_after_they_were_changed() -> None:
+    """Routers that have just got thousands of entities answer late; what they reported before says nothing of these."""
+
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        changed: set[str] = set()
+
+        def late(router: str, verb: str, what: str) -> None:
+            if verb == "create":
+                lab.seconds += 1.5  # so that the state of the routers is read again
+                changed.add(router)
+            elif router in changed:
+                changed.remove(router)
+                raise ConnectionFailed(router, 55672, "no answer")
+
+        lab.mesh.fail = late
+        lab.kube.calls.clear()
+        for number in range(FEW):
+            lab.add("Address", f"new-{number}", prefix=f"new{number}", distribution="balanced")
+        await lab.settle()
+        assert not changed, "each did not answer once"
+        assert {lab.condition("Ready", "Address", f"new-{number}")[0] for number in range(FEW)} == {"True"}
+        written = Counter(name for verb, kind, name in lab.kube.calls if (verb, kind) == ("status", "Address"))
+        assert written == {f"new-{number}": 1 for number in range(FEW)}
+
+    run(story)
+
+
+def test_a_router_that_never_answers_after_it_was_changed_shows_in_the_statuses() -> None:
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+
+        def lost(router: str, verb: str, what: str) -> None:
+            if verb == "create" and router == "mesh-1":
+                lab.seconds += 1.5
+                lab.live("mesh-1").up = False
+
+        lab.mesh.fail = lost
+        lab.add("Address", "orders", prefix="orders", distribution="balanced")
+        await lab.until(lambda: lab.condition("Ready") == ("False", "RouterNotAnswering"), failing=True)
+        assert lab.condition("Ready", "Address", "orders")[0] == "False"
 
     run(story)
 

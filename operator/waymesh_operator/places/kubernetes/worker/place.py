@@ -20,7 +20,7 @@ from waymesh_operator.planning.desired import DesiredState
 from waymesh_operator.planning.status.conditions import EXPIRING, MeshSnapshot, ends_in_seconds
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
-from waymesh_operator.router_entities.actions import DrainRouter
+from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
 from waymesh_operator.router_entities.credentials import USERS_FILE
 from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
@@ -60,6 +60,7 @@ class KubernetesPlace:
         self._desired_secrets: dict[str, Any] = {}
         self._objects: dict[Key, Object] = {}
         self._others: tuple[str, ...] = ()
+        self._told: set[str] = set()  # routers whose entities were changed after their last report
 
     @property
     def router(self) -> Object:
@@ -75,6 +76,7 @@ class KubernetesPlace:
         """See Place."""
         self._objects = dict(self._world.inventory.of(self.mesh))
         live = await self.routers.observe(self._objects, bool(resources.addresses))
+        self._told -= {name for name, router in live.mesh.routers.items() if router.state is RouterState.RUNNING}
         pods = self.routers.pods
         found = await troubles(self._world, self.mesh, self._objects, pods)
         return Observation(
@@ -113,6 +115,7 @@ class KubernetesPlace:
         changed = self._changed_secrets(this_pass.desired)
         writer = ObjectWriter(self._world.kube, self.mesh.namespace, this_pass.desired.uid, self.store_response)
         result = await carry_out(steps, writer, self.routers.live, self._world.at_routers)
+        self._told |= {action.router_id for action in result.taken if isinstance(action, EntityAction)}
         repaired = [action for action in result.taken if repairs(action, this_pass, self.router, changed)]
         self._count(repaired, result)
         await self._record_events(this_pass, result, repaired)
@@ -134,10 +137,14 @@ class KubernetesPlace:
         return "late" if self.statuses.late else "done"
 
     def _unheard(self, this_pass: Pass) -> bool:
-        """Return whether a Router that is Ready keeps this status for now: this operator has just begun, and routers
-        whose pods are ready have not answered it yet. It is no sign of trouble before they count as silent."""
+        """Return whether all statuses stay as they are for now, because what routers have is not known. It is no sign
+        of trouble before they count as silent. Either they were changed and have not answered since: the status of
+        thousands of resources would be written twice. Or a Router is Ready, this operator has just begun, and routers
+        whose pods are ready have not answered it yet."""
         asked = self.routers.live.keys() - this_pass.observed.troubles.keys()
-        routers = (one for name, one in this_pass.observed.mesh.routers.items() if name in asked)
+        routers = [one for name, one in this_pass.observed.mesh.routers.items() if name in asked]
+        if any(one.state is RouterState.SILENT and one.id in self._told for one in routers):
+            return True
         waits = any(one.state is RouterState.STARTING and one.facts.ready for one in routers)
         return waits and holds(self.router.get("status") or {}, "Ready")
 
