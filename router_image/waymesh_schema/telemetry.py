@@ -307,8 +307,12 @@ KINDS = {
 SUFFIX = ".ndjson.gz"
 PARTIAL = ".tmp-"
 """The prefix of files that are still being written."""
-_NAME = re.compile(r"(?P<router>.+)-(?P<boot>\d+)-(?P<first>\d{12,})-(?P<count>\d+)\.ndjson\.gz")
-_FOLDER = re.compile(r"(?:.*/)?v(?P<v>\d+)/kind=(?P<kind>[a-z]+)/dt=(?P<dt>\d{4}-\d\d-\d\d)/hr=(?P<hr>\d\d)")
+_NAME = re.compile(
+    r"(?P<router>.+)-(?P<boot>\d{1,19})-(?P<first>\d{12,19})-(?P<count>\d{1,19})\.ndjson\.gz", re.ASCII
+)
+_FOLDER = re.compile(
+    r"(?:.*/)?v(?P<v>\d+)/kind=(?P<kind>[a-z]+)/dt=(?P<dt>\d{4}-\d\d-\d\d)/hr=(?P<hr>\d\d)", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +351,7 @@ def parse_path(path: str) -> FileName | None:
     place, found = _FOLDER.fullmatch(folder), _NAME.fullmatch(name)
     if place is None or found is None or name.startswith(PARTIAL):
         return None
-    if int(place["v"]) != VERSION or place["kind"] not in KINDS or int(place["hr"]) > 23:
+    if place["v"] != str(VERSION) or place["kind"] not in KINDS or int(place["hr"]) > 23:
         return None
     return FileName(
         place["kind"],

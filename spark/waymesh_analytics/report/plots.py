@@ -31,6 +31,7 @@ MOST_NUMBERS = 12
 _STYLE = {
     "svg.hashsalt": "waymesh",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # names may have any characters
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.spines.top": False,

@@ -201,7 +201,7 @@ class Rollups:
     @cached_property
     def edges(self) -> list[Row]:
         """The links between routers that any router knew in the window, with their lowest cost."""
-        return self.rows("edges", EDGE_KEYS, F.min("cost").alias("cost"))
+        return self.rows("edges", EDGE_KEYS, F.min("cost").alias("cost"), where=F.col("dest").isNotNull())
 
     @cached_property
     def audit(self) -> list[Row]:

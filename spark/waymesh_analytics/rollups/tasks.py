@@ -69,7 +69,8 @@ def work(shard: Shard) -> TaskResult:
 
 def _curate(shard: Shard) -> TaskResult:
     tables: list[pa.Table] = []
-    corrupt: list[dict[str, str]] = []
+    corrupt = 0
+    aside: list[dict[str, str]] = []
     short: list[str] = []
     for address, size, promised in shard.files:
         packed = _read(address, shard.conf)
@@ -77,19 +78,20 @@ def _curate(shard: Shard) -> TaskResult:
             raise OSError(f"{address} changed or could not be read completely: run it again")
         parsed = parse_file(shard.kind, shard.hour, packed)
         tables.append(parsed.records)
-        corrupt += ({"file": address, "line": line} for line in parsed.corrupt)
+        corrupt += parsed.corrupt
+        aside += ({"file": address, "line": line} for line in parsed.kept)
         if parsed.lines < promised:
             short.append(address)
     records = sorted_by(joined(shard.kind, tables), curated_order(shard.kind))
     name = uuid4().hex[:12]
-    if corrupt:
-        _set_aside(shard, f"quarantine/{shard.kind}/{shard.run}/{name}.json.gz", corrupt)
+    if aside:
+        _set_aside(shard, f"quarantine/{shard.kind}/{shard.run}/{name}.json.gz", aside)
     if not len(records):
-        return TaskResult(shard.hour, 0, len(corrupt), tuple(short))
+        return TaskResult(shard.hour, 0, corrupt, tuple(short))
     curated = f"curated/{shard.kind}/{shard.run}/part={shard.hour}/{name}.parquet"
     _write(shard, curated, records)
     rollups = _roll_up(shard, records, name)
-    return TaskResult(shard.hour, len(records), len(corrupt), tuple(short), curated, rollups)
+    return TaskResult(shard.hour, len(records), corrupt, tuple(short), curated, rollups)
 
 
 def _roll_up(shard: Shard, records: pa.Table, name: str) -> dict[str, str]:

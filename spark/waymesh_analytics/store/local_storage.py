@@ -3,8 +3,10 @@ classes that is loaded for the first time many more."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,17 +135,36 @@ def files_under(folder: Path) -> Iterator[tuple[str, int]]:
 
     Raises OSError if a folder cannot be listed.
     """
+    seen: set[tuple[int, int]] = set()
     for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        if not _is_new(place, seen):
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if not _hidden(name)]
         for name in names:
             if not _hidden(name):
                 path = os.path.join(place, name)
                 try:
-                    size = os.stat(path).st_size
-                except FileNotFoundError:
-                    continue  # a router has just renamed it
-                if size:
-                    yield f"{FILE}{path}", size
+                    found = os.stat(path)
+                except OSError as error:
+                    _refuse(error)  # otherwise, a router has just renamed it
+                    continue
+                if found.st_size and stat.S_ISREG(found.st_mode):
+                    yield f"{FILE}{path}", found.st_size
+
+
+def _is_new(folder: str, seen: set[tuple[int, int]]) -> bool:
+    """Whether a folder was not seen before; links may lead to one more than once, or in a circle."""
+    try:
+        found = os.stat(folder)
+    except OSError as error:
+        _refuse(error)
+        return False
+    place = found.st_dev, found.st_ino
+    if place in seen:
+        return False
+    seen.add(place)
+    return True
 
 
 def _hidden(name: str) -> bool:
@@ -151,5 +172,6 @@ def _hidden(name: str) -> bool:
 
 
 def _refuse(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
+    """Raise an error, but not for what does not exist: also a link to itself."""
+    if error.errno not in (errno.ENOENT, errno.ELOOP):
         raise error

@@ -7,11 +7,10 @@ with maps, which pyarrow cannot read from JSON, are parsed line by line.
 from __future__ import annotations
 
 import json
-import sys
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -22,7 +21,7 @@ from isal import isal_zlib
 from isal.igzip_lib import IsalError
 
 from waymesh_schema import telemetry
-from waymesh_schema.telemetry import KINDS
+from waymesh_schema.telemetry import KINDS, Field
 
 from .schemas import HOUR, curated_schema, line_schema
 
@@ -34,13 +33,27 @@ LINE_BYTES = 1 << 20
 """A longer line is not a record."""
 UNPACKED_BYTES = 256 << 20
 """What follows in a file is not read, as if the file were truncated: routers close a file after a quarter of this."""
-END_OF_TIME_S = 253_402_300_800
-"""The end of the year 9999, in seconds since 1970."""
+MOST_LINES = 1 << 20
+"""The same for lines: a router's have more than a hundred bytes."""
+PIECE_LINES = 10_000
+"""So many lines at a time become Python objects, which take far more memory than the line or the table."""
+KEPT_LINES, KEPT_BYTES = 10_000, 16 << 20
+"""Of the lines of a file that are not records, the first ones are kept, up to these limits; all are counted."""
+PACKED_PIECE = 16 << 10
+"""What follows a gzip member is copied: with small pieces, a file of very many members costs no more than others."""
+END_OF_TIME_S = 253_402_128_000
+"""The last day but one of the year 9999, in seconds since 1970: every time has a date in every time zone."""
+EXACT = 1 << 53
+"""Limit of numbers: doubles are exact up to it, and sums over a year of records stay within 64 bits."""
 GZIP = 31
 """The `wbits` of zlib for data with a gzip header."""
 _TIMES = {"ts": END_OF_TIME_S * 1_000_000, "boot": END_OF_TIME_S * 1000}
 """The ends of the ranges of the fields that are shown as times."""
-_RANGES = {telemetry.SHORT: 1 << 15, telemetry.INT: 1 << 31, telemetry.LONG: 1 << 63}
+_LIMITS = {telemetry.SHORT: 1 << 15, telemetry.INT: 1 << 31, telemetry.LONG: EXACT}
+_FIELD_RANGES = {**{name: (0, end) for name, end in _TIMES.items()}, "sid": (0, 1 << 63), "seq": (1, EXACT)}
+"""The ranges [begin, end) of fields that are narrower or wider than those of their types; `sid` is random."""
+_LEAST_WEIGHT = 1.0
+"""A sample stands for itself at least: totals of samples are divided by the sum of their weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +62,15 @@ class Parsed:
 
     # In the types of curated files.
     records: pa.Table
-    # Lines that are not records.
-    corrupt: tuple[str, ...] = ()
+    # How many lines are not records.
+    corrupt: int = 0
+    # Those of them that are kept.
+    kept: tuple[str, ...] = ()
 
     @property
     def lines(self) -> int:
         """The lines that are not empty."""
-        return len(self.records) + len(self.corrupt)
+        return len(self.records) + self.corrupt
 
 
 def parse_file(kind: str, hour: str, packed: bytes) -> Parsed:
@@ -63,31 +78,47 @@ def parse_file(kind: str, hour: str, packed: bytes) -> Parsed:
     data, broken = unpack(packed)
     if broken:
         data = data[: data.rfind(b"\n") + 1]
+    if data.count(b"\n") > MOST_LINES:
+        data = data[: _end_of_line(data, MOST_LINES)]
     table = _whole(kind, data)
-    corrupt: tuple[str, ...] = ()
-    if table is None:
-        rows, corrupt = _by_line(kind, data)
-        table = pa.Table.from_pylist(rows, line_schema(kind))
-    return Parsed(_curated(table, kind, hour), corrupt)
+    found = _by_line(kind, data) if table is None else Parsed(table)
+    return replace(found, records=_curated(found.records, kind, hour))
+
+
+def _end_of_line(data: bytes, number: int) -> int:
+    """Where the line with this number (from 1) ends."""
+    end = 0
+    for _ in range(number):
+        end = data.index(b"\n", end) + 1
+    return end
 
 
 def unpack(packed: bytes, limit: int = UNPACKED_BYTES) -> tuple[bytes, bool]:
     """The uncompressed bytes up to the first error, and whether there was one: truncated, too large, or not gzip."""
     parts = []
-    rest = packed
     left = limit
-    while rest:
-        reader = isal_zlib.decompressobj(GZIP)
-        try:
-            part = reader.decompress(rest, left + 1)
-        except IsalError:  # type: ignore[misc]  # its stub does not say that it is an exception
-            return _until_error(packed, limit), True
-        parts.append(part[:left])
-        left -= len(part)
-        if not reader.eof or left < 0:
-            return b"".join(parts), True
-        rest = reader.unused_data
-    return b"".join(parts), not packed
+    reader = isal_zlib.decompressobj(GZIP)
+    complete = False
+    for rest in _pieces(packed, PACKED_PIECE):
+        while rest:
+            try:
+                part = reader.decompress(rest, left + 1)
+            except IsalError:  # type: ignore[misc]  # its stub does not say that it is an exception
+                return _until_error(packed, limit), True
+            parts.append(part[:left])
+            left -= len(part)
+            if left < 0:
+                return b"".join(parts), True
+            complete = reader.eof
+            rest = reader.unused_data
+            if complete:
+                reader = isal_zlib.decompressobj(GZIP)
+    return b"".join(parts), not complete
+
+
+def _pieces(data: bytes, size: int) -> Iterator[bytes]:
+    view = memoryview(data)
+    return (bytes(view[at : at + size]) for at in range(0, len(data), size))
 
 
 def _until_error(packed: bytes, limit: int) -> bytes:
@@ -95,11 +126,9 @@ def _until_error(packed: bytes, limit: int) -> bytes:
     it."""
     parts = []
     reader = zlib.decompressobj(GZIP)
-    view = memoryview(packed)
     left = limit
     try:
-        for at in range(0, len(packed), 1 << 12):
-            rest = bytes(view[at : at + (1 << 12)])
+        for rest in _pieces(packed, 1 << 12):
             while rest and left > 0:
                 parts.append(reader.decompress(rest, left))
                 left -= len(parts[-1])
@@ -124,7 +153,7 @@ def _whole(kind: str, data: bytes) -> pa.Table | None:
         table = pj.read_json(BytesIO(data), pj.ReadOptions(use_threads=False, block_size=BLOCK_BYTES), options)
     except pa.ArrowInvalid:
         return None
-    return table if _in_range(table) else None
+    return table if _in_range(kind, table) else None
 
 
 def _is_wide(data: bytes) -> bool:
@@ -138,34 +167,64 @@ def _is_wide(data: bytes) -> bool:
     return False
 
 
-def _in_range(table: pa.Table) -> bool:
-    """Whether all rows have the fields of a record, times within the calendar and finite numbers."""
+def _in_range(kind: str, table: pa.Table) -> bool:
+    """Whether all rows have the fields of a record, and numbers within their ranges."""
     if any(table[name].null_count for name in IDENTITY):
         return False
-    for name, end in _TIMES.items():
-        ends = pc.min_max(table[name])
-        if len(table) and not (ends["min"].as_py() >= 0 and ends["max"].as_py() < end):
-            return False
-    numbers = (column for column in table.columns if pa.types.is_floating(column.type))
-    return all(pc.all(pc.is_finite(column.drop_null())).as_py() is not False for column in numbers)
+    return all(_fits(field, table[field.name]) for field in KINDS[kind].fields)
 
 
-def _by_line(kind: str, data: bytes) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The records, and the lines that are not records."""
-    fields = {field.name: _CHECKS[field.type] for field in KINDS[kind].fields} | _TIME_CHECKS
-    rows, corrupt = [], []
-    for line in data.split(b"\n"):
+def _fits(field: Field, column: pa.ChunkedArray) -> bool:
+    """Whether all values are in the range of a field; other kinds of values than numbers always are."""
+    if field.type == telemetry.DOUBLE and not pc.all(pc.is_finite(column.drop_null())).as_py() and len(column):
+        return column.null_count == len(column)
+    if not pa.types.is_integer(column.type) and field.type != telemetry.DOUBLE:
+        return True
+    ends = pc.min_max(column)
+    begin, end = _range_of(field)
+    return ends["min"].as_py() is None or (ends["min"].as_py() >= begin and ends["max"].as_py() < end)
+
+
+def _range_of(field: Field) -> tuple[float, float]:
+    """The numbers [begin, end) that a field may have."""
+    if field.type == telemetry.DOUBLE:
+        return _LEAST_WEIGHT if field.name == "weight" else -EXACT, EXACT
+    limit = _LIMITS.get(field.type, EXACT)
+    return _FIELD_RANGES.get(field.name, (-limit, limit))
+
+
+def _by_line(kind: str, data: bytes) -> Parsed:
+    """The records, and the lines that are not records; the records in the types of lines."""
+    fields = {field.name: _check(field) for field in KINDS[kind].fields}
+    schema = line_schema(kind)
+    tables, rows, kept = [], [], []
+    count = room = 0
+    stream = BytesIO(data)
+    for line in stream:
         if not line.strip():
             continue
-        row: Any = None
-        if len(line) <= LINE_BYTES:
-            with suppress(ValueError, RecursionError):  # also a UnicodeDecodeError
-                row = json.loads(line)
-        if _is_record(row, fields):
-            rows.append({name: row.get(name) for name in fields})
-        else:
-            corrupt.append(line[:LINE_BYTES].decode(errors="replace"))
-    return rows, tuple(corrupt)
+        row = _row(line.removesuffix(b"\n"), fields)
+        if row is not None:
+            rows.append(row)
+            if len(rows) == PIECE_LINES:
+                tables.append(pa.Table.from_pylist(rows, schema))
+                rows.clear()
+            continue
+        count += 1
+        if count <= KEPT_LINES and room < KEPT_BYTES:
+            kept.append(line[:LINE_BYTES].removesuffix(b"\n").decode(errors="replace"))
+            room += len(kept[-1])
+    records = pa.concat_tables([*tables, pa.Table.from_pylist(rows, schema)])
+    return Parsed(records, count, tuple(kept))
+
+
+def _row(line: bytes, fields: Mapping[str, Callable[[Any], bool]]) -> dict[str, Any] | None:
+    """The values of a record; None if the line is not one."""
+    row: Any = None
+    if len(line) <= LINE_BYTES:
+        with suppress(ValueError, RecursionError):  # also a UnicodeDecodeError
+            row = json.loads(line.decode())
+    return {name: row.get(name) for name in fields} if _is_record(row, fields) else None
 
 
 def _is_record(row: Any, fields: Mapping[str, Callable[[Any], bool]]) -> bool:
@@ -176,16 +235,12 @@ def _is_record(row: Any, fields: Mapping[str, Callable[[Any], bool]]) -> bool:
     )
 
 
-def _integer(limit: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and -limit <= value < limit
+def _integer(begin: float, end: float) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and begin <= value < end
 
 
-def _time(end: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and 0 <= value < end
-
-
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and -sys.float_info.max <= value <= sys.float_info.max  # not NaN either
+def _number(begin: float, end: float) -> Callable[[Any], bool]:
+    return lambda value: type(value) in (int, float) and begin <= value < end  # not NaN either
 
 
 def _text(value: Any) -> bool:
@@ -198,27 +253,21 @@ def _encodable(text: str) -> bool:
 
 
 def _map_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        if not isinstance(value, dict):
-            return False
-        return all(_text(key) and (each is None or fits(each)) for key, each in value.items())
-
-    return check
+    return lambda value: isinstance(value, dict) and all(_text(key) and fits(each) for key, each in value.items())
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {
-    **{name: _integer(limit) for name, limit in _RANGES.items()},
-    telemetry.DOUBLE: _number,
-    telemetry.TIME: _time(_TIMES["ts"]),
     telemetry.TEXT: _text,
     telemetry.FLAG: lambda value: type(value) is bool,
     telemetry.TEXTS: lambda value: isinstance(value, list) and all(each is None or _text(each) for each in value),
-    telemetry.PAIRS: _map_of(_text),
-    telemetry.COUNTS: _map_of(_integer(_RANGES[telemetry.LONG])),
+    telemetry.PAIRS: _map_of(lambda value: value is None or _text(value)),
+    telemetry.COUNTS: _map_of(_integer(0, EXACT)),
 }
 
 
-_TIME_CHECKS = {name: _time(end) for name, end in _TIMES.items()}
+def _check(field: Field) -> Callable[[Any], bool]:
+    """Whether a value fits a field."""
+    return _CHECKS.get(field.type) or (_number if field.type == telemetry.DOUBLE else _integer)(*_range_of(field))
 
 
 def _curated(table: pa.Table, kind: str, hour: str) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,10 @@ LISTED = T.StructType(
 )
 
 
+YEARS = range(1970, 9999)
+"""The years of files: weeks before and after them are dates, too."""
+MOST = 1 << 53
+"""Limit of the numbers in the names of files."""
 ORIGIN = 8
 """Length of an `origin`."""
 
@@ -106,9 +111,10 @@ def choose(found: Iterable[tuple[str, int]]) -> Listing:
     listing = Listing()
     best: dict[tuple[str, str, str, int, int], RawFile] = {}
     for path, size in sorted(found):
-        name = parse_path(path)
-        if name is None:
-            listing.unrecognized.append(path)
+        shown = path.encode(errors="replace").decode()  # names on disk need not be UTF-8
+        name = parse_path(path) if shown == path else None
+        if name is None or not _is_possible(name):
+            listing.unrecognized.append(shown)
             continue
         file = RawFile(path, size, name)
         key = (name.kind, file.hour, name.router, name.boot, name.first)
@@ -120,6 +126,15 @@ def choose(found: Iterable[tuple[str, int]]) -> Listing:
     for file in best.values():
         listing.files.setdefault(file.name.kind, {}).setdefault(file.hour, []).append(file)
     return listing
+
+
+def _is_possible(name: FileName) -> bool:
+    """Whether the report can calculate with the date and the numbers of a name."""
+    try:
+        day = date.fromisoformat(name.dt)
+    except ValueError:
+        return False
+    return day.year in YEARS and max(name.boot, name.first, name.count) < MOST
 
 
 def fingerprint(files: Iterable[RawFile]) -> str:

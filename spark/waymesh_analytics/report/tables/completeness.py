@@ -98,7 +98,7 @@ def records(rollups: Rollups) -> Table[KindRecords]:
                 records=row["records"],
                 lost=lost_between(row["seq_lo"], last, row["records"], key[1:] in started),
                 dropped=dropped.get(key, 0),
-                clock_ms=(row["offset_hi"] - row["offset_lo"]) // 1000,
+                clock_ms=None if row["offset_lo"] is None else (row["offset_hi"] - row["offset_lo"]) // 1000,
                 first=row["first_ts"],
                 last=row["last_ts"],
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,6 +15,7 @@ from .table import Count, Number, Table, Text, Time, make_table
 
 QUIET = timedelta(seconds=5)
 """When no router has changed its paths for this long, the mesh has converged: a later change is another episode."""
+MOST_DIGITS = 15
 DENIALS = ("policy.denied", "link.refused")
 
 
@@ -100,8 +101,14 @@ def _summary(episode: list[_TopologyEvent]) -> Convergence:
         changes=len(changes),
         first_router=first.router,
         last_router=last.router,
-        slowest_ms=max((int(detail.get("duration_us", 0)) / 1000 for detail in details), default=None),
+        slowest_ms=max((_duration_us(detail) / 1000 for detail in details), default=None),
     )
+
+
+def _duration_us(detail: Mapping[str, str | None]) -> int:
+    """0 where the detail says nothing of use."""
+    text = detail.get("duration_us") or ""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else 0
 
 
 def denials(rollups: Rollups) -> Table[Event]:
@@ -117,6 +124,6 @@ def others(rollups: Rollups) -> Table[Event]:
 
 def _events(rollups: Rollups, name: str, title: str, note: str, denied: bool) -> Table[Event]:
     keys = ("event", "severity", "router", "object", "detail")
-    events = (row for row in rollups.events if not row["event"].startswith("topology."))
+    events = (row for row in rollups.events if not (row["event"] or "").startswith("topology."))
     rows = [row for row in events if (row["event"] in DENIALS) is denied]
     return make_table(name, title, note, Event, convert(Event, sort_rows(rows, ("count",), keys)))

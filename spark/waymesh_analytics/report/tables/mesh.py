@@ -105,6 +105,7 @@ def _broken(events: Iterable[Row]) -> Mapping[Direction, int]:
     for row in events:
         if row["event"] == CONNECTION_DOWN and row["object"] is not None:
             detail = json.loads(row["detail"] or "{}")
-            if detail.get("role") == INTER_ROUTER and ORDERLY_STOP not in detail.get("error", ORDERLY_STOP):
+            error = detail.get("error")
+            if detail.get("role") == INTER_ROUTER and error is not None and ORDERLY_STOP not in error:
                 found[row["router"], row["object"]] += row["count"]
     return found

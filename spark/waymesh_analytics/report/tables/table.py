@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
+MOST_COUNT = (1 << 63) - 1
+"""A larger one has no place in a Parquet file."""
 DIGITS = 6
 """Decimals that are kept of floats: the last ones of a sum depend on the order of its terms."""
 
@@ -95,7 +97,7 @@ def _normal(kind: ColumnType, value: Any) -> Cell:
     if value is None:
         return None
     if kind is ColumnType.COUNT:
-        return round(float(value))
+        return max(-MOST_COUNT, min(MOST_COUNT, round(float(value))))
     if kind in (ColumnType.NUMBER, ColumnType.SHARE):
         return round(float(value), DIGITS)
     if kind is ColumnType.TIME:
