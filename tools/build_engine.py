@@ -104,15 +104,28 @@ def compile_args(name: str) -> list[str]:
     return ["-O1" if name in COLD else "-O3", *COMPILE_ARGS, *special]
 
 
+def extension(name: str) -> Extension:
+    """A module with its files in C."""
+    from setuptools import Extension
+
+    own = [str(path.relative_to(REPO)) for path in ENGINE.c_files_of(name)]
+    return Extension(
+        name,
+        [source_path(name), *(path for path in own if path.endswith(".c"))],
+        depends=own,
+        include_dirs=sorted({os.path.dirname(path) for path in own}),
+        extra_compile_args=compile_args(name),
+    )
+
+
 def extensions(names: Sequence[str]) -> list[Extension]:
     """Cython's C files for the modules, as setuptools extensions. Paths are relative: run in the repository's root."""
     if not names:
         return []
     from Cython.Build import cythonize
-    from setuptools import Extension
 
     made: list[Extension] = cythonize(  # type: ignore[no-untyped-call]
-        [Extension(name, [source_path(name)], extra_compile_args=compile_args(name)) for name in names],
+        [extension(name) for name in names],
         build_dir=str((BUILD / "c").relative_to(REPO)),
         include_path=[str(ROOT.relative_to(REPO))],
         compiler_directives=DIRECTIVES,
@@ -179,7 +192,8 @@ def hashes(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         digest = common.copy()
         digest.update(repr(compile_args(name)).encode())
-        for part in sorted(tree.all_dependencies(source_path(name))) if name != SHARED else ():
+        parts = sorted(tree.all_dependencies(source_path(name))) if name != SHARED else []
+        for part in [*parts, *map(str, ENGINE.c_files_of(name))]:
             # Relative, so that another checkout, whose .venv has Cython's own declarations, gets the same hash.
             digest.update(os.path.relpath(part, REPO).encode())
             digest.update(Path(part).read_bytes())

@@ -87,10 +87,16 @@ HOT: Final[tuple[str, ...]] = (
     "waymesh_router.runtime.transport.connection_io",
     "waymesh_router.runtime.tls.sockets",
     "waymesh_router.runtime.transport.tls_connection_io",
+    "waymesh_router.runtime.transport.tls_threads",
     "waymesh_router.runtime.turn",
     "waymesh_router.runtime.loop",
 )
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
+
+C_FILES: Final[dict[str, tuple[str, ...]]] = {
+    "waymesh_router.runtime.transport.tls_threads": ("tls_thread.c", "tls_thread.h"),
+}
+"""Files in C that are compiled into a module, beside its source."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 """The folder of the packages: `router_image/` in a checkout, or site-packages."""
@@ -103,6 +109,11 @@ INTERPRETED: Final = "interpreted"
 def source_of(name: str, root: Path = ROOT) -> Path:
     """The path of a hot module's `.py` file, which may not exist."""
     return root.joinpath(*name.split(".")).with_suffix(".py")
+
+
+def c_files_of(name: str, root: Path = ROOT) -> list[Path]:
+    """The files in C that are compiled into a hot module."""
+    return [source_of(name, root).with_name(file) for file in C_FILES.get(name, ())]
 
 
 def twin_of(name: str, root: Path = ROOT) -> Path | None:
@@ -125,7 +136,8 @@ def fault_of(name: str, root: Path = ROOT) -> str | None:
         return f"{name} has no compiled twin beside {source.name}: run `make engine`"
     # In a checkout, the builder touches files that are up to date, so their age is valid; wheels keep no file times.
     if (root.parent / "setup.py").exists():
-        newest = max(f.stat().st_mtime for f in (source, source.with_suffix(".pxd")) if f.exists())
+        parts = (source, source.with_suffix(".pxd"), *c_files_of(name, root))
+        newest = max(f.stat().st_mtime for f in parts if f.exists())
         if twin.stat().st_mtime < newest:
             return f"{name} was changed after it was compiled: run `make engine`"
     return None

@@ -80,10 +80,11 @@ ROUTER = configuration(
     setting(
         "workerThreads",
         INTEGER,
-        "Threads that handle messages.",
+        "Threads of the router: one handles messages; each further one reads, decrypts, encrypts and writes for "
+        "connections over TLS with much traffic. No more than the process has cores have an effect, and one if the "
+        "engine is interpreted.",
         default=1,
         minimum=1,
-        without_effect="a router uses one thread; remove it, and run more routers for more load",
     ),
     setting(
         "debugDumpFile",

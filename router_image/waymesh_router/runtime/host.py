@@ -37,6 +37,7 @@ from waymesh_router.runtime.transport.linger import Lingering
 from waymesh_router.runtime.transport.listener import Listener
 from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
 from waymesh_router.runtime.transport.tcp import data_segments_in
+from waymesh_router.runtime.transport.tls_threads import TlsThreads
 from waymesh_router.runtime.turn import Turn
 from waymesh_router.runtime.workers import Workers
 from waymesh_schema.events import LogEvent
@@ -92,6 +93,7 @@ class SocketHost:
         self._tracing = Tracing(log, loop)
         self.traced = self._tracing.own
         self._starting, self.lingering = False, Lingering(loop)
+        self.threads: TlsThreads | None = None  # those that do TLS
 
     def attach(self, router: Router) -> None:
         """Set the router, before the loop runs."""
@@ -311,6 +313,8 @@ class SocketHost:
             self.internal_error(f"with the new connection of {peer.host}", error)
             self._give_up(endpoint, sock)
             return
+        if self.threads is not None and make is connection_io:
+            make = self.threads.connection_io
         io = make(self, sock, conn, self._buffer)
         io.info = _Info(endpoint, peer)
         if isinstance(endpoint, Listener):

@@ -31,6 +31,7 @@ from waymesh_router.runtime.policy.files import PolicyFiles
 from waymesh_router.runtime.sasl.users import users_hint
 from waymesh_router.runtime.tls.profiles import without_unusable
 from waymesh_router.runtime.transport.collisions import without_repeated_addresses
+from waymesh_router.runtime.transport.tls_threads import added_threads
 from waymesh_schema.config import ConfigEntry, read_config
 from waymesh_schema.events import LogEvent
 from waymesh_schema.telemetry import ORDERLY_STOP
@@ -45,6 +46,8 @@ deliveries waited. One of older generations would stop a router with many thousa
 so the thresholds keep clients from causing one."""
 COLLECT_S = 3600.0
 """Interval of full collections, in case there are unknown reference cycles."""
+RINGS_PART = 16
+"""Connections that are with threads may have this part of the memory for data on its way: each has 768 KiB."""
 SWITCH_INTERVAL_S = 0.0002
 """Time for which the loop waits for the interpreter's lock before the thread that has it must release it. While 500
 passwords were checked, round trips of other clients took 7 ms in the 99th percentile with Python's default of 5 ms;
@@ -75,6 +78,7 @@ def run(options: Options) -> int:
     _settle_memory()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     running.loop.run(running.host.turn)
+    running.end_threads()
     running.router.end_telemetry()
     running.host.end_telemetry()
     running.log.write("ROUTER", "info", "stopped")
@@ -119,12 +123,19 @@ class Running:
         self.router.start(self.host.open_listeners)
         for text in self._unusable:
             self.log.write("SERVER", "error", text)
+        self._add_threads(self._router_attrs["workerThreads"])
         hint = users_hint(self._router_attrs)
         if hint:
             self.log.write("SERVER", "warning", hint)
         self.loop.call_later(WATCH_S, self._watch)
         self._look_at_memory()
         self.loop.call_later(COLLECT_S, self._collect)
+
+    def _add_threads(self, wanted: int) -> None:
+        """Start the threads that do TLS: one less than `wanted`, as the loop's is the first."""
+        self.host.threads, reason = added_threads(self.loop, wanted, memory_limit() // RINGS_PART)
+        if reason:
+            self.log.write("SERVER", "warning", f"router workerThreads: {wanted}: {reason}")
 
     def watch_signals(self) -> None:
         """SIGTERM and SIGINT stop the router gracefully, a second one at once; SIGHUP reloads TLS, user and policy
@@ -133,6 +144,11 @@ class Running:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
         signal.signal(signal.SIGHUP, lambda number, frame: self.loop.call_from_thread(self._reload))
+
+    def end_threads(self) -> None:
+        """End the threads that do TLS, while everything that they use exists."""
+        if self.host.threads is not None:
+            self.host.threads.stop()
 
     def _on_stop(self, number: int, frame: object) -> None:
         """May be interrupted at once by itself, for the other signal."""

@@ -154,14 +154,13 @@ def test_compat_23_former_types_without_an_exact_counterpart_are_refused(lines: 
 
 def test_compat_23_settings_that_cannot_act_are_a_warning() -> None:
     found = entry("router {\n workerThreads: 4\n debugDump: /tmp/q.txt\n mobileAddrMaxAge: 60\n}", "router")
-    assert (found.attributes["workerThreads"], found.attributes["debugDumpFile"]) == (1, None)
+    assert (found.attributes["workerThreads"], found.attributes["debugDumpFile"]) == (4, None)
     assert [text.partition(":")[0] for text in found.warnings] == [
         "router debugDump",
         "router mobileAddrMaxAge",
-        "router workerThreads",
         "router debugDumpFile",
     ]
-    assert "has no effect: a router uses one thread" in found.warnings[2]
+    assert "has no effect: debug output to a file is not supported" in found.warnings[2]
     with pytest.raises(ConfigError, match="workerThreads: must be at least 1, not 0"):
         entry("router {\n workerThreads: 0\n}", "router")
 

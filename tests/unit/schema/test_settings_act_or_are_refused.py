@@ -105,7 +105,7 @@ def test_the_attributes_that_are_refused() -> None:
     assert set(names(REFUSED)) == {
         "connector allowRedirect",
     }
-    assert set(names(WITHOUT_EFFECT)) == {"router mobileAddrMaxAge", "router workerThreads", "router debugDumpFile"}
+    assert set(names(WITHOUT_EFFECT)) == {"router mobileAddrMaxAge", "router debugDumpFile"}
     refused = {entity.name for entity in ENTITY_TYPES.values() if entity.refused}
     assert refused == set()
 

@@ -10,7 +10,8 @@ cdef class TlsSocket:
     cdef bint _shaken
     cdef object _in
     cdef object _out
-    cdef readonly object tls
+    cdef object _tls
+    cdef public object user
     cdef object _inner
     cdef int _length
     cdef int _seen

@@ -21,6 +21,7 @@ else:
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
+    from waymesh_router.runtime.transport.tls_threads import MovingTlsIO
 
 HEADER = cython.declare(cython.int, 5)
 """Bytes of a record's header: type, version, and length of the rest."""
@@ -42,6 +43,8 @@ MAX_WITHOUT_DATA = 1024
 MAX_UNSENT = 65536
 """Maximum number of unsent bytes that OpenSSL produced, for a peer that sends but does not read."""
 NOTHING_NOW = cython.declare(cython.int, -1)
+LentState = tuple[bytes, int, int, int, int]
+"""Records that OpenSSL has not got, the place in the next one, and the number of records without data."""
 
 
 class TlsSocket:
@@ -59,8 +62,10 @@ class TlsSocket:
         self._socket = sock
         self._fd = sock.fileno()
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._in, self._out, server_side=server, server_hostname=host)
-        self._inner: Any = self.tls._sslobj  # type: ignore[attr-defined]  # without a frame of Python for each record
+        self._tls = context.wrap_bio(self._in, self._out, server_side=server, server_hostname=host)
+        self._inner: Any = self._tls._sslobj  # type: ignore[attr-defined]  # without a frame of Python for each record
+        self.user: MovingTlsIO | None = None
+        """What has lent OpenSSL's object to a thread."""
         self._length = 0  # the last two bytes of an incomplete header
         self._seen = 0  # bytes of an incomplete header
         self._left = 0  # bytes of the current record that have not arrived
@@ -77,11 +82,20 @@ class TlsSocket:
         self._ended = False
         self._data = 0  # where the next data goes
 
+    @property
+    def tls(self) -> ssl.SSLObject:
+        """OpenSSL's object; if a thread has it, it is taken back."""
+        if self.user is not None:
+            self.user.give_back()
+        return self._tls
+
     # ---- the interface of sockets
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def close(self) -> None:
+        if self.user is not None:
+            self.user.give_back()
         self._socket.close()
 
     def shutdown(self, how: int) -> None:
@@ -336,6 +350,24 @@ class TlsSocket:
             return True
         self._unsent = b"".join(parts)[count:]
         return False
+
+    # ---- for a thread, see tls_threads.py
+    def lend(self, user: MovingTlsIO) -> LentState | None:
+        """Nothing is read or written here until `returned` with what this returns. None if not now."""
+        if self._ended or self._unsent or self._offered or self._out.pending:
+            return None
+        self.user, held, self.held, self.more = user, self.held, b"", False
+        return held, self._length, self._seen, self._left, self._without_data
+
+    def returned(self, state: LentState, unsent: bytes, ended: bool, error: OSError | None) -> None:
+        """Continue where the thread has stopped. `unsent`: what it encrypted; `error`: why the input ended."""
+        self.user, self._unsent, self._ended, self._error = None, unsent, ended, error
+        self.held, self._length, self._seen, self._left, self._without_data = state
+        self.more = bool(self.held) or ended
+
+    def flush_rest(self) -> bool:
+        """Write what is unsent; False if the socket is full. Raises OSError."""
+        return not self._unsent or bool(self._write([]))
 
     # ---- answers of OpenSSL
     def _answer_later(self) -> None:

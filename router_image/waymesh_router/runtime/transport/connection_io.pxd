@@ -44,6 +44,7 @@ cdef class ConnectionIO:
     cdef write(self)
     cdef wait_for_room(self)
     cdef wait_for(self, int mask)
+    cdef bint flushed(self) except -1
     cpdef Py_ssize_t receive(self, Py_ssize_t start) except? -2
     cpdef Py_ssize_t send(self, Py_ssize_t size) except? -2
 

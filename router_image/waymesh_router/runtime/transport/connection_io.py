@@ -324,7 +324,10 @@ class ConnectionIO:
                 self.blocked = False
                 self.wait_for(EPOLLIN)
             if conn.done:
-                self.owner.finished(self)
+                if self.flushed():
+                    self.owner.finished(self)
+                else:
+                    self.wait_for_room()
         except OSError:
             self.peer_leaves()
         except Exception as error:  # noqa: BLE001 - the connection edge
@@ -350,6 +353,10 @@ class ConnectionIO:
             self.owner.await_events(self.fd, mask)
 
     # ---- the transport; TLS overrides these
+
+    def flushed(self) -> cython.bint:
+        """Whether the kernel has all that was written."""
+        return True
 
     def receive(self, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read once into the buffer from offset `start`, as `read_once`."""

@@ -1,0 +1,29 @@
+"""How many cores the process may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+QUOTA_FILES = (Path("/sys/fs/cgroup/cpu.max"),)
+"""The quota of the control group, version 2: microseconds of CPU in a period, and the period."""
+OLD_QUOTA_FILES = (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
+"""The same of version 1, in two files."""
+
+
+def cores(files: tuple[Path, ...] = QUOTA_FILES, old_files: tuple[Path, ...] = OLD_QUOTA_FILES) -> int:
+    """Cores on which the process may run, at most as many as the quota of its control group fills."""
+    allowed = len(os.sched_getaffinity(0))
+    quota = _quota(files) or _quota(old_files)
+    return max(min(allowed, int(quota)), 1) if quota else allowed
+
+
+def _quota(files: tuple[Path, ...]) -> float | None:
+    """Cores that the group may fill, None without a quota."""
+    try:
+        words = " ".join(file.read_text() for file in files).split()
+    except OSError:
+        return None
+    if len(words) != 2 or not words[0].isdigit() or not words[1].isdigit():  # "max" or "-1": no quota
+        return None
+    return int(words[0]) / int(words[1])
