@@ -30,6 +30,7 @@ from tests.bench import (
     stream_beside,
     telemetry,
     tls,
+    tls_threads,
     turns,
     versus,
     web_socket,
@@ -52,7 +53,7 @@ ALL: Final = (
     *(*containers.SCENARIOS, *telemetry.SCENARIOS),
     *(*floods.SCENARIOS, *flood_memory.SCENARIOS, *attacks.SCENARIOS),
     *(scenario for scenario in policy.SCENARIOS if scenario is not policy.MESSAGES),
-    *(*turns.SCENARIOS, *stream_beside.SCENARIOS),
+    *(*turns.SCENARIOS, *stream_beside.SCENARIOS, *tls_threads.SCENARIOS),
 )
 QUICK_STREAM_MB: Final = 50
 

@@ -163,6 +163,10 @@ def _tls() -> Iterator[Figure]:
     for name, what in {"tls-handshake": "a TLS connection, closed at once", "tls-resumed": "the same, resumed"}.items():
         yield Figure(name, what, "µs", digits=0)
         yield Figure(f"{name}-by-relay", f"{what}: by a relay in C", "×", {COMPILED: Target(1.3)})
+    for name, what in {"100": "100 B", "1k": "1 kB", "10k": "10 kB"}.items():
+        title = f"one added thread, 1 → 1, {what}, unsettled, over TLS, by none"
+        yield Figure(f"tls-thread-{name}", f"{title}: CPU of the thread that routes", "×", {COMPILED: Target(0.6)})
+        yield Figure(f"tls-thread-{name}-all", f"{title}: CPU of all threads", "×")
     yield _mesh("tls-idle-connection", "memory of an idle connection over TLS", "kB", 40, None)
 
 

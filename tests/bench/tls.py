@@ -30,7 +30,7 @@ _TICKET_S: Final = 0.05
 
 
 @dataclass(frozen=True)
-class _World:
+class World:
     """A router with a plain listener and one with TLS, and the same of relays."""
 
     plain: Target
@@ -47,15 +47,17 @@ def _listener(port: int) -> tuple[str, Mapping[str, object]]:
 
 
 @contextmanager
-def _world(bench: Bench) -> Iterator[_World]:
+def tls_world(bench: Bench, settings: Mapping[str, object] | None = None) -> Iterator[World]:
+    """A router, with `settings` in its section `router`."""
     need_start(bench)
     with tempfile.TemporaryDirectory(prefix="waymesh-bench-") as folder:
         pair = Authority(Path(folder)).issue("server", {"CN": "localhost"}, hosts=("localhost", "127.0.0.1"))
         port = free_port()
         profile = {"name": "bench", "certFile": pair.cert, "privateKeyFile": pair.key}
-        with running(bench.launcher, RouterSpec("A", extra=[("sslProfile", profile), _listener(port)])) as (a,):
+        spec = RouterSpec("A", extra=[("sslProfile", profile), _listener(port)], settings=settings or {})
+        with running(bench.launcher, spec) as (a,):
             wait_until(lambda: accepts("127.0.0.1", port), what="the listener with TLS")  # it opens after the other one
-            yield _World(Target((a.pid,), a.port, a.port), Target((a.pid,), port, port), pair)
+            yield World(Target((a.pid,), a.port, a.port), Target((a.pid,), port, port), pair)
 
 
 def _relayed(bench: Bench, pair: KeyPair | None, words: list[str]) -> float:
@@ -72,7 +74,7 @@ def _messages(name: str, arguments: str) -> Scenario:
     words = ["--at-least", "1000", "--unsettled", *arguments.split()]
 
     def run(bench: Bench) -> Iterator[Mapping[str, float]]:
-        with _world(bench) as world:
+        with tls_world(bench) as world:
             for _ in range(bench.repetitions):
                 plain, relay = _cost(bench, world.plain, *words), _relayed(bench, None, words)
                 own, over_tls = _cost(bench, world.tls, "--tls", *words), _relayed(bench, world.pair, ["--tls", *words])
@@ -153,7 +155,7 @@ def _handshake_us(bench: Bench, pid: int, port: int, *, resumed: bool) -> float:
 
 def _handshakes(name: str, *, resumed: bool) -> Scenario:
     def run(bench: Bench) -> Iterator[Mapping[str, float]]:
-        with _world(bench) as world:
+        with tls_world(bench) as world:
             for _ in range(bench.repetitions):
                 own = _handshake_us(bench, world.tls.pids[0], world.tls.send_port, resumed=resumed)
                 with FloorProcess(bench.tools.floor, bench.launcher.cores, world.pair) as relay:
@@ -166,7 +168,7 @@ def _handshakes(name: str, *, resumed: bool) -> Scenario:
 def _run_idle(bench: Bench) -> Iterator[Mapping[str, float]]:
     connections = 200 if bench.quick else 500
     for _ in range(bench.repetitions):
-        with _world(bench) as world:
+        with tls_world(bench) as world:
             words = ["--mode", "idle", "--connections", str(connections), "--hold", "0"]
             yield {"tls-idle-connection": bench.load(world.tls, "--tls", *words)["kib_per_connection"] * 1.024}
 
