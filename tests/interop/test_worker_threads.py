@@ -20,7 +20,7 @@ from tests.kit.clients import Client
 from tests.kit.ports import free_port
 from tests.kit.process import RouterProcess, section
 from tests.kit.waiting import wait_until
-from waymesh_router.runtime.cores import cores
+from waymesh_router.runtime.worker_threads import cores
 
 pytestmark = [pytest.mark.interop, pytest.mark.e2e]
 

@@ -31,7 +31,7 @@ from waymesh_router.runtime.policy.files import PolicyFiles
 from waymesh_router.runtime.sasl.users import users_hint
 from waymesh_router.runtime.tls.profiles import without_unusable
 from waymesh_router.runtime.transport.collisions import without_repeated_addresses
-from waymesh_router.runtime.transport.tls_threads import added_threads
+from waymesh_router.runtime.worker_threads import added_threads
 from waymesh_schema.config import ConfigEntry, read_config
 from waymesh_schema.events import LogEvent
 from waymesh_schema.telemetry import ORDERLY_STOP

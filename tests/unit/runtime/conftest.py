@@ -10,8 +10,8 @@ import waymesh_amqp
 from tests.kit.certificates import Authority, KeyPair
 from tests.unit.runtime.fakes import Running, running
 
-# Only the compiled engine has threads; what the interpreted one says of them is in test_cores.py.
-collect_ignore = [] if waymesh_amqp.engine() == "compiled" else ["test_tls_threads.py"]
+# Only the compiled engine has threads; what the interpreted one says of them is in test_added_threads.py.
+collect_ignore = [] if waymesh_amqp.engine() == "compiled" else ["test_tls_threads.py", "test_tls_thread_records.py"]
 
 
 @pytest.fixture

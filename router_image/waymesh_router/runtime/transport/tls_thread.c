@@ -671,7 +671,7 @@ void tls_recall(intptr_t handle) {
   lent->thread = NULL; /* who takes what is left tells nobody */
 }
 
-size_t tls_encrypt_rest(intptr_t handle) {
+void tls_encrypt_rest(intptr_t handle) {
   struct lent *lent = LENT(handle);
   uint8_t record[RECORD + 512];
   size_t more = 0;
@@ -682,17 +682,19 @@ size_t tls_encrypt_rest(intptr_t handle) {
       if (!lent->lost) keep(lent, record, (size_t)count);
     more = lent->lost ? 0 : encrypt(lent, 0);
   } while (more);
-  return lent->rest_end - lent->rest_at;
 }
 
-void tls_copy_unsent(intptr_t handle, uint8_t *to) {
-  memcpy(to, LENT(handle)->rest + LENT(handle)->rest_at, LENT(handle)->rest_end - LENT(handle)->rest_at);
+size_t tls_left(intptr_t handle, int which) {
+  struct lent *lent = LENT(handle);
+  if (which == TLS_DATA) return used(&lent->in);
+  return which == TLS_HELD ? lent->held_end - lent->held_at : lent->rest_end - lent->rest_at;
 }
 
-size_t tls_held(intptr_t handle) { return LENT(handle)->held_end - LENT(handle)->held_at; }
-
-void tls_copy_held(intptr_t handle, uint8_t *to) {
-  memcpy(to, LENT(handle)->held + LENT(handle)->held_at, tls_held(handle));
+void tls_copy_left(intptr_t handle, int which, uint8_t *to) {
+  struct lent *lent = LENT(handle);
+  size_t size = tls_left(handle, which);
+  if (which == TLS_DATA) tls_take(handle, to, size);
+  else if (size) memcpy(to, which == TLS_HELD ? lent->held + lent->held_at : lent->rest + lent->rest_at, size);
 }
 
 ptrdiff_t tls_place(intptr_t handle, int which) {

@@ -47,10 +47,10 @@ void tls_want(intptr_t lent, int what); /* report when there is room in the ring
  * connection, at most some milliseconds, so that nobody may need Python's lock for it. */
 void tls_recall(intptr_t lent);
 /* After that: what is left, until `tls_free`. */
-size_t tls_encrypt_rest(intptr_t lent); /* encrypt the data in the ring: the size of all that is unsent */
-void tls_copy_unsent(intptr_t lent, uint8_t *to);
-size_t tls_held(intptr_t lent);
-void tls_copy_held(intptr_t lent, uint8_t *to);
+void tls_encrypt_rest(intptr_t lent); /* encrypt the data in the ring: it is unsent then */
+enum { TLS_DATA, TLS_HELD, TLS_UNSENT }; /* what was not taken, received bytes that OpenSSL has not got, encrypted bytes */
+size_t tls_left(intptr_t lent, int which);
+void tls_copy_left(intptr_t lent, int which, uint8_t *to);
 enum { TLS_LENGTH, TLS_SEEN, TLS_LEFT, TLS_WITHOUT_DATA };
 ptrdiff_t tls_place(intptr_t lent, int which);
 void tls_free(intptr_t lent);

@@ -8,6 +8,9 @@ cdef extern from "tls_thread.h" nogil:
     int TLS_SEEN
     int TLS_LEFT
     int TLS_WITHOUT_DATA
+    int TLS_DATA
+    int TLS_HELD
+    int TLS_UNSENT
     int tls_find_functions(const char *path)
     intptr_t tls_of_object(intptr_t object, intptr_t context)
     long tls_in_memory(intptr_t ssl, int output)
@@ -30,9 +33,8 @@ cdef extern from "tls_thread.h" nogil:
     const char *tls_reason(intptr_t lent)
     void tls_want(intptr_t lent, int what)
     void tls_recall(intptr_t lent)
-    size_t tls_encrypt_rest(intptr_t lent)
-    void tls_copy_unsent(intptr_t lent, uint8_t *to)
-    size_t tls_held(intptr_t lent)
-    void tls_copy_held(intptr_t lent, uint8_t *to)
+    void tls_encrypt_rest(intptr_t lent)
+    size_t tls_left(intptr_t lent, int which)
+    void tls_copy_left(intptr_t lent, int which, uint8_t *to)
     Py_ssize_t tls_place(intptr_t lent, int which)
     void tls_free(intptr_t lent)

@@ -35,3 +35,6 @@ cdef class MovingTlsIO(TlsConnectionIO):
     cdef come_back(self)
     cdef ready(self)
     cdef look(self)
+    cdef bint has_input(self) except -1
+
+cdef bytes left_of(intptr_t lent, int which)

@@ -8,17 +8,16 @@ anyone needs the object. In between, its data passes through two rings. Only the
 from __future__ import annotations
 
 import _ssl
+import contextlib
 import errno
 import os
 import select
 import ssl
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import cython
 
-from waymesh_router.runtime.cores import cores
 from waymesh_router.runtime.tls.sockets import TlsSocket
 from waymesh_router.runtime.transport.connection_io import ConnectionIO, Owner
 from waymesh_router.runtime.transport.receive_buffer import ReceiveBuffer
@@ -26,39 +25,7 @@ from waymesh_router.runtime.transport.tls_connection_io import TlsConnectionIO
 
 if cython.compiled:
     from cython.cimports.libc.stdint import intptr_t
-    from cython.cimports.waymesh_router.runtime.transport.tls_thread import (
-        TLS_FLUSHED,
-        TLS_LEFT,
-        TLS_LENGTH,
-        TLS_ROOM,
-        TLS_SEEN,
-        TLS_WITHOUT_DATA,
-        tls_copy_held,
-        tls_copy_unsent,
-        tls_descriptor,
-        tls_encrypt_rest,
-        tls_ended,
-        tls_error,
-        tls_find_functions,
-        tls_flushed,
-        tls_free,
-        tls_held,
-        tls_in_memory,
-        tls_input,
-        tls_lend,
-        tls_lost,
-        tls_next,
-        tls_of_object,
-        tls_place,
-        tls_put,
-        tls_reason,
-        tls_recall,
-        tls_slow,
-        tls_start,
-        tls_stop,
-        tls_take,
-        tls_want,
-    )
+    from cython.cimports.waymesh_router.runtime.transport import tls_thread
 
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
@@ -75,8 +42,6 @@ LARGE_ONES = cython.declare(cython.int, 3)
 """A connection moves to a thread after so many of them."""
 READ_BYTES = cython.declare(cython.Py_ssize_t, 196608)
 """Maximum size of a read from a ring."""
-HEAD_BYTES = 5 * 8
-"""Size of what is read of an object: the head of any, then three addresses."""
 QUIET_S = 1.0
 QUIET_BYTES = cython.declare(cython.longlong, 4096)
 """A connection returns when fewer bytes passed in QUIET_S: heartbeats alone do not keep it."""
@@ -95,7 +60,7 @@ def why_not() -> str:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return "they do not work with a Python without a global lock"
     path = getattr(_ssl, "__file__", None)
-    if path is None or not tls_find_functions(os.fsencode(path)):
+    if path is None or not tls_thread.tls_find_functions(os.fsencode(path)):
         return "the functions of OpenSSL are not found in Python's library"
     return "" if _objects_are_known() else "the objects of Python's OpenSSL are not laid out as expected"
 
@@ -114,7 +79,8 @@ def _objects_are_known() -> bool:
         subject.do_handshake()
     except ssl.SSLWantReadError:
         inbox.write(b"\x16\x03\x03")
-        return outbox.pending > 0 and (_in_memory(found, 0), _in_memory(found, 1)) == (3, outbox.pending)
+        seen = int(tls_thread.tls_in_memory(found, 0)), int(tls_thread.tls_in_memory(found, 1))
+        return outbox.pending > 0 and seen == (3, outbox.pending)
     return False
 
 
@@ -122,28 +88,9 @@ def object_of(subject: Any) -> int:
     """The address of the `SSL` of an `ssl.SSLObject`, 0 if it is not where it is expected."""
     inner, context = subject._sslobj, subject.context
     known: type = _ssl._SSLSocket  # type: ignore[attr-defined]
-    if type(inner) is not known or known.__basicsize__ < HEAD_BYTES:
+    if type(inner) is not known or known.__basicsize__ < 5 * 8:  # the head of any object, and three addresses
         return 0
-    return int(tls_of_object(id(inner), id(context)))
-
-
-def _in_memory(found: int, output: int) -> int:
-    return int(tls_in_memory(found, output))
-
-
-def added_threads(loop: Loop, wanted: int, memory: int) -> tuple[TlsThreads | None, str]:
-    """The threads of a router with `wanted` threads in all, None if there are none to add; and why there are fewer, ""
-    if there are not. `memory`: bytes that all rings may have."""
-    if wanted <= 1:
-        return None, ""
-    most = cores()
-    if most == 1:
-        return None, "has no effect: the process may use one core only"
-    try:
-        threads = TlsThreads(loop, min(wanted, most) - 1, memory)
-    except OSError as error:
-        return None, f"has no effect: {error.strerror}"
-    return threads, f"only {most} have an effect: the process may use {most} cores" if wanted > most else ""
+    return int(tls_thread.tls_of_object(id(inner), id(context)))
 
 
 class TlsThreads:
@@ -173,10 +120,8 @@ class TlsThreads:
 
     def move(self, io: MovingTlsIO) -> None:
         """Lend a connection to the thread that has fewest, if there is memory and the connection is ready for it."""
-        threads: Sequence[TlsThread] = self.threads
-        if not threads or sum([len(thread.moved) for thread in threads]) >= self.most:
-            return
-        if io.go(min(threads, key=_load)) and not self.watched:
+        loads = [len(thread.moved) for thread in self.threads]
+        if loads and sum(loads) < self.most and io.go(self.threads[loads.index(min(loads))]) and not self.watched:
             self.watched = True
             self.loop.call_later(QUIET_S, self.look)
 
@@ -199,10 +144,6 @@ class TlsThreads:
         self.threads = []
 
 
-def _load(thread: TlsThread) -> int:
-    return len(thread.moved)
-
-
 class TlsThread:
     """A thread, and the events that it reports. `moved`: its connections, by descriptor."""
 
@@ -210,16 +151,16 @@ class TlsThread:
         """Raises OSError."""
         self.loop = loop
         self.moved: dict[int, MovingTlsIO] = {}
-        self.handle: intptr_t = tls_start()
+        self.handle: intptr_t = tls_thread.tls_start()
         if not self.handle:
             raise OSError(errno.EAGAIN, "no thread can be started")
-        loop.register(tls_descriptor(self.handle), self)
+        loop.register(tls_thread.tls_descriptor(self.handle), self)
 
     def on_event(self, mask: int) -> None:
         """Serve each connection with news once; epoll reports the others again."""
         io: MovingTlsIO
         for _ in range(len(self.moved) + 1):
-            fd: cython.int = tls_next(self.handle)
+            fd: cython.int = tls_thread.tls_next(self.handle)
             if fd < 0:
                 return
             found = self.moved.get(fd)
@@ -233,19 +174,27 @@ class TlsThread:
 
     def abandon(self) -> None:
         """Do not end the thread: others need it."""
-        self.loop.register(tls_descriptor(self.handle), self)
+        self.loop.register(tls_thread.tls_descriptor(self.handle), self)
 
     def stop(self) -> None:
         """End the thread. No effect if it has ended."""
         handle: intptr_t = self.handle
-        if not handle:
-            return
-        for io in list(self.moved.values()):
-            io.give_back()
-        self.loop.unregister(tls_descriptor(handle))
-        self.handle = 0
-        with cython.nogil:
-            tls_stop(handle)
+        if handle:
+            for io in list(self.moved.values()):
+                io.give_back()
+            self.loop.unregister(tls_thread.tls_descriptor(handle))
+            self.handle = 0
+            with cython.nogil:
+                tls_thread.tls_stop(handle)
+
+
+def left_of(lent: intptr_t, which: cython.int) -> bytes:
+    """What a thread has left of a connection that was taken back."""
+    size: cython.Py_ssize_t = tls_thread.tls_left(lent, which)
+    data = bytearray(size + 1)
+    octets: cython.uchar[::1] = data
+    tls_thread.tls_copy_left(lent, which, cython.address(octets[0]))
+    return bytes(data[:size])
 
 
 class MovingTlsIO(TlsConnectionIO):
@@ -281,9 +230,9 @@ class MovingTlsIO(TlsConnectionIO):
         if state is None:
             return False
         held, length, seen, left, without_data = state
-        octets = held + b"\0"
+        octets = held + b"\0"  # never empty
         self.threads.loop.unregister(self.fd)
-        self.lent = tls_lend(
+        self.lent = tls_thread.tls_lend(
             thread.handle, found, self.fd, cython.address(octets[0]), len(held), length, seen, left, without_data,
             self.portion < WHOLE,
         )  # fmt: skip
@@ -301,72 +250,58 @@ class MovingTlsIO(TlsConnectionIO):
     def give_back(self) -> None:
         """Take the connection back, with all that the thread has of it. No effect if it is here."""
         lent: intptr_t = self.lent
-        octets: cython.uchar[::1]
         if not lent:
             return
         with cython.nogil:  # the thread may need Python's lock for what it does now
-            tls_recall(lent)
+            tls_thread.tls_recall(lent)
         self.lent = 0
         self.thread.moved.pop(self.fd, None)
         error = self.error_of(lent)
-        size: cython.Py_ssize_t = tls_input(lent)
-        data = bytearray(size + 1)
-        octets = data
-        if size:
-            tls_take(lent, cython.address(octets[0]), size)
-        self.early = bytes(data[:size])
-        size = tls_held(lent)
-        data = bytearray(size + 1)
-        octets = data
-        if size:
-            tls_copy_held(lent, cython.address(octets[0]))
-        held = bytes(data[:size])
-        size = tls_encrypt_rest(lent)
-        data = bytearray(size + 1)
-        octets = data
-        if size:
-            tls_copy_unsent(lent, cython.address(octets[0]))
-        state = (
-            held, tls_place(lent, TLS_LENGTH), tls_place(lent, TLS_SEEN), tls_place(lent, TLS_LEFT),
-            tls_place(lent, TLS_WITHOUT_DATA),
-        )  # fmt: skip
-        self.tls.returned(state, bytes(data[:size]), bool(tls_ended(lent)), error)
-        tls_free(lent)
+        self.early = left_of(lent, tls_thread.TLS_DATA)
+        held = left_of(lent, tls_thread.TLS_HELD)
+        tls_thread.tls_encrypt_rest(lent)
+        unsent = left_of(lent, tls_thread.TLS_UNSENT)
+        kinds = tls_thread.TLS_LENGTH, tls_thread.TLS_SEEN, tls_thread.TLS_LEFT, tls_thread.TLS_WITHOUT_DATA
+        length, seen, left, without_data = [tls_thread.tls_place(lent, kind) for kind in kinds]
+        state = held, length, seen, left, without_data
+        self.tls.returned(state, unsent, bool(tls_thread.tls_ended(lent)), error)
+        tls_thread.tls_free(lent)
         self.come_back()
 
     def error_of(self, lent: intptr_t) -> OSError | None:
         """The error that ended the input, None if the peer ended it or it has not ended."""
-        number: cython.int = tls_error(lent) if tls_ended(lent) else 0
+        number: cython.int = tls_thread.tls_error(lent) if tls_thread.tls_ended(lent) else 0
         if not number:
             return None
         if number in TEXTS:
             return OSError(errno.EPROTO, TEXTS[number])
-        if tls_reason(lent) != cython.NULL:
-            reason: bytes = tls_reason(lent)
+        if tls_thread.tls_reason(lent) != cython.NULL:
+            reason: bytes = tls_thread.tls_reason(lent)
             return OSError(number, f"[SSL] {reason.decode('ascii', 'replace')}")
         return OSError(number, os.strerror(number))
 
     def come_back(self) -> None:
         """Be served by the loop again, unless the connection has ended."""
-        try:
+        flushed: cython.bint = False
+        with contextlib.suppress(OSError):  # the next write reports it
             flushed = self.tls.flush_rest()
-        except OSError:  # the next write reports it
-            flushed = False
-        if not self.open:
-            return
-        self.threads.loop.register(self.fd, self, self.mask)
-        if not flushed:
-            self.wait_for_room()
-        self.more = True
-        self.queue()
+        if self.open:
+            self.threads.loop.register(self.fd, self, self.mask)
+            if not flushed:
+                self.wait_for_room()
+            self.more = True
+            self.queue()
 
     def look(self) -> None:
         """Take the connection back if it was quiet."""
         passed: cython.longlong = self.octets - self.octets_before
         self.octets_before = self.octets
-        if passed < QUIET_BYTES and not self.blocked and not self.queued:
-            if not tls_input(self.lent) and not tls_ended(self.lent) and tls_flushed(self.lent):
-                self.give_back()
+        if passed < QUIET_BYTES and not self.blocked and not self.queued and not self.has_input() and self.flushed():
+            self.give_back()
+
+    def has_input(self) -> cython.bint:
+        """Whether the ring has data, or no more comes."""
+        return bool(tls_thread.tls_input(self.lent) or tls_thread.tls_ended(self.lent))
 
     # ---- the rings
 
@@ -374,10 +309,10 @@ class MovingTlsIO(TlsConnectionIO):
         """The thread has news: input, its end, or room for output that waits."""
         mask: cython.int = 0
         if self.open and self.lent:
-            if tls_input(self.lent) or tls_ended(self.lent):
+            if self.has_input():
                 self.more = True  # also if it cannot be read now
                 mask = self.mask & EPOLLIN
-            if self.blocked or tls_lost(self.lent):
+            if self.blocked or tls_thread.tls_lost(self.lent):
                 mask |= EPOLLOUT
             self.on_event(mask)
 
@@ -392,11 +327,11 @@ class MovingTlsIO(TlsConnectionIO):
             if count >= LARGE_BYTES:
                 self.consider()
             return count
-        count = self.buffer.limit - start
-        count = tls_take(lent, cython.address(self.buffer.octets[start]), count if count < READ_BYTES else READ_BYTES)
+        count = min(self.buffer.limit - start, READ_BYTES)
+        count = tls_thread.tls_take(lent, cython.address(self.buffer.octets[start]), count)
         if count > 0:
             self.octets += count
-            self.more = bool(tls_input(lent) or tls_ended(lent))
+            self.more = self.has_input()
             return count
         self.more = False
         if count == 0:
@@ -422,11 +357,11 @@ class MovingTlsIO(TlsConnectionIO):
             if count >= LARGE_BYTES:
                 self.consider()
             return count
-        if not tls_slow(self.lent):
+        if not tls_thread.tls_slow(self.lent):
             size = conn.end - conn.off
-        count = tls_put(self.lent, cython.address(conn.out[conn.off]), size)
+        count = tls_thread.tls_put(self.lent, cython.address(conn.out[conn.off]), size)
         if count < 0:
-            raise OSError(tls_lost(self.lent), os.strerror(tls_lost(self.lent)))
+            raise OSError(tls_thread.tls_lost(self.lent), os.strerror(tls_thread.tls_lost(self.lent)))
         self.octets += count
         return count
 
@@ -440,14 +375,14 @@ class MovingTlsIO(TlsConnectionIO):
             except OSError:
                 self.peer_leaves()
                 return
-        if self.lent and tls_lost(self.lent) and not self.leaving:
+        if self.lent and tls_thread.tls_lost(self.lent) and not self.leaving:
             self.peer_leaves()
             return
         TlsConnectionIO.write(self)
 
     def flushed(self) -> cython.bint:
         """Whether the kernel has all that was written."""
-        return not self.lent or bool(tls_flushed(self.lent))
+        return not self.lent or bool(tls_thread.tls_flushed(self.lent))
 
     def wait_for(self, mask: cython.int) -> None:
         """Set the awaited events: of the loop, or of the thread."""
@@ -460,4 +395,4 @@ class MovingTlsIO(TlsConnectionIO):
         self.mask = mask
         if mask & EPOLLOUT:
             done = self.conn.done and self.conn.end == self.conn.off
-            tls_want(self.lent, TLS_FLUSHED if done else TLS_ROOM)
+            tls_thread.tls_want(self.lent, tls_thread.TLS_FLUSHED if done else tls_thread.TLS_ROOM)

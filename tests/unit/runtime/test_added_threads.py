@@ -1,4 +1,4 @@
-"""Cores that the process may use: those of its mask, and what a control group leaves of them."""
+"""Threads that a router adds, and the cores that it may use: those of its mask, as far as its control group lets it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import waymesh_amqp
-from waymesh_router.runtime.cores import cores
 from waymesh_router.runtime.loop import Loop
-from waymesh_router.runtime.transport.tls_threads import added_threads
+from waymesh_router.runtime.worker_threads import added_threads, cores
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +45,7 @@ def test_a_process_with_one_core_adds_no_thread(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_interpreted_engine_adds_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waymesh_router.runtime.transport.tls_threads.cores", lambda: 8)
+    monkeypatch.setattr("waymesh_router.runtime.worker_threads.cores", lambda: 8)
     threads, reason = added_threads(Loop(), 2, 1 << 20)
     if waymesh_amqp.engine() == "compiled":
         assert threads is not None
@@ -54,3 +53,16 @@ def test_the_interpreted_engine_adds_no_thread(monkeypatch: pytest.MonkeyPatch) 
         assert reason == ""
     else:
         assert (threads, reason) == (None, "has no effect: the engine is not compiled")
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 64])
+def test_how_many_threads_are_added(wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop()
+    monkeypatch.setattr("waymesh_router.runtime.worker_threads.cores", lambda: 3)
+    threads, reason = added_threads(loop, wanted, 1 << 20)
+    count = 0 if threads is None else len(threads.threads)
+    assert count == min(wanted, 3) - 1
+    assert reason == ("only 3 have an effect: the process may use 3 cores" if wanted > 3 else "")
+    if threads is not None:
+        threads.stop()
+    loop.close()
