@@ -53,16 +53,3 @@ def test_the_interpreted_engine_adds_no_thread(monkeypatch: pytest.MonkeyPatch) 
         assert reason == ""
     else:
         assert (threads, reason) == (None, "has no effect: the engine is not compiled")
-
-
-@pytest.mark.parametrize("wanted", [1, 2, 64])
-def test_how_many_threads_are_added(wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = Loop()
-    monkeypatch.setattr("waymesh_router.runtime.worker_threads.cores", lambda: 3)
-    threads, reason = added_threads(loop, wanted, 1 << 20)
-    count = 0 if threads is None else len(threads.threads)
-    assert count == min(wanted, 3) - 1
-    assert reason == ("only 3 have an effect: the process may use 3 cores" if wanted > 3 else "")
-    if threads is not None:
-        threads.stop()
-    loop.close()

@@ -13,11 +13,13 @@ import pytest
 from tests.kit.certificates import Authority, KeyPair
 from tests.unit.runtime.tls_scene import Scene, all_heard, other_of
 from waymesh_amqp.performatives import Open
+from waymesh_router.runtime.loop import Loop
 from waymesh_router.runtime.transport.tls_threads import (
     RING_BYTES,
     TlsThreads,
     why_not,
 )
+from waymesh_router.runtime.worker_threads import added_threads
 
 
 @pytest.fixture
@@ -211,3 +213,16 @@ def test_little_waits_for_a_slow_router_so_that_urgent_frames_overtake(scene: Sc
 
 def test_the_objects_of_openssl_are_found() -> None:
     assert why_not() == ""
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 64])
+def test_how_many_threads_are_added(wanted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop()
+    monkeypatch.setattr("waymesh_router.runtime.worker_threads.cores", lambda: 3)
+    threads, reason = added_threads(loop, wanted, 1 << 20)
+    count = 0 if threads is None else len(threads.threads)
+    assert count == min(wanted, 3) - 1
+    assert reason == ("only 3 have an effect: the process may use 3 cores" if wanted > 3 else "")
+    if threads is not None:
+        threads.stop()
+    loop.close()
