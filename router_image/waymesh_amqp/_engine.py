@@ -94,7 +94,13 @@ HOT: Final[tuple[str, ...]] = (
 """Dotted names of the modules that are compiled. A listed module without a source file is skipped."""
 
 C_FILES: Final[dict[str, tuple[str, ...]]] = {
-    "waymesh_router.runtime.transport.tls_threads": ("tls_thread.c", "tls_thread.h"),
+    "waymesh_router.runtime.transport.tls_threads": (
+        "tls_openssl.c",
+        "tls_records.c",
+        "tls_thread.c",
+        "tls_thread.h",
+        "tls_parts.h",
+    ),
 }
 """Files in C that are compiled into a module, beside its source."""
 

@@ -1,145 +1,16 @@
+/* The threads, and what the routing thread calls. */
 #define _GNU_SOURCE
 #include "tls_thread.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-  IN_BYTES = 1 << 18,
-  OUT_BYTES = 1 << 19,
-  URGENT_BYTES = 1 << 17,      /* of an urgent connection's output in the ring */
-  URGENT_SLOW_BYTES = 1 << 15, /* and while its peer is slow */
-  RECORD = 16384,              /* data in a record */
-  MAX_RECORD = 18437,          /* with its header, in TLS 1.2 */
-  HEADER = 5,
-  READ_BYTES = 65536, /* at once */
-  FEW_BYTES = 2048,   /* at once, of a peer that sends many records without data: a millisecond of key updates */
-  MANY_EMPTY = 16,
-  MAX_WITHOUT_DATA = 1024, /* as in `TlsSocket` */
-  SENT_BYTES = 4 * (RECORD + 512), /* at once */
-  MAX_UNSENT = 2 * 65536 + SENT_BYTES, /* with answers of OpenSSL, for a peer that does not read them */
-  EVENTS = 64,
-  TOGETHER = 8 /* connections after which the routing thread hears of them */
-};
-
-/* ---- OpenSSL: only functions whose types are the same in all versions since 1.1 */
-static int (*ssl_read)(void *, void *, int);
-static int (*ssl_write)(void *, const void *, int);
-static int (*ssl_error)(const void *, int);
-static void *(*ssl_rbio)(const void *);
-static void *(*ssl_wbio)(const void *);
-static void *(*ssl_ex_data)(const void *, int);
-static int (*bio_read)(void *, void *, int);
-static int (*bio_write)(void *, const void *, int);
-static long (*bio_ctrl)(void *, int, long, void *);
-static void (*err_clear)(void);
-static unsigned long (*err_get)(void);
-static const char *(*err_reason)(unsigned long);
-enum { WANT_READ = 2, WANT_WRITE = 3, ZERO_RETURN = 6, PENDING = 10 };
-
-int tls_find_functions(const char *path) {
-  static const struct {
-    void *to;
-    const char *name;
-  } wanted[] = {
-      {&ssl_read, "SSL_read"},       {&ssl_write, "SSL_write"},          {&ssl_error, "SSL_get_error"},
-      {&ssl_rbio, "SSL_get_rbio"},   {&ssl_wbio, "SSL_get_wbio"},        {&ssl_ex_data, "SSL_get_ex_data"},
-      {&bio_read, "BIO_read"},       {&bio_write, "BIO_write"},          {&bio_ctrl, "BIO_ctrl"},
-      {&err_clear, "ERR_clear_error"}, {&err_get, "ERR_get_error"},      {&err_reason, "ERR_reason_error_string"},
-  };
-  void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-  if (!library) return 0;
-  int found = 1;
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    void *function = dlsym(library, wanted[i].name);
-    memcpy(wanted[i].to, &function, sizeof function);
-    if (!function) found = 0;
-  }
-  dlclose(library); /* Python keeps it */
-  return found;
-}
-
-intptr_t tls_of_object(intptr_t object, intptr_t context) {
-  struct {
-    intptr_t references, type, socket, ssl, context;
-  } head;
-  memcpy(&head, (const void *)object, sizeof head);
-  if (head.context != context || head.socket || !head.ssl) return 0;
-  return ssl_ex_data((const void *)head.ssl, 0) == (void *)object ? head.ssl : 0;
-}
-
-long tls_in_memory(intptr_t ssl, int output) {
-  void *bio = output ? ssl_wbio((const void *)ssl) : ssl_rbio((const void *)ssl);
-  return bio ? bio_ctrl(bio, PENDING, 0, NULL) : -1;
-}
-
-/* ---- the objects */
-typedef struct {
-  int length, seen, without_data;
-  ptrdiff_t left;
-} place; /* in the records that arrive */
-
-typedef struct { /* one side writes, the other one reads */
-  uint8_t *octets;
-  size_t size; /* a power of two */
-  _Alignas(64) _Atomic size_t written;
-  _Alignas(64) _Atomic size_t read;
-} ring;
-
-struct thread;
-struct lent {
-  struct thread *thread; /* NULL after `tls_recall` */
-  void *ssl, *rbio, *wbio;
-  int fd;
-  bool urgent;
-  ring in, out;
-  _Atomic int wanted;  /* TLS_ROOM or TLS_FLUSHED: the routing thread waits for it */
-  _Atomic int in_full; /* the thread waits for room for input */
-  _Atomic int slow, lost, ended;
-  _Atomic size_t unsent; /* encrypted bytes that the socket did not take */
-  int error;             /* with `ended` */
-  unsigned long reason;
-  bool queued, reported; /* under the thread's lock: in its queue, in that of the routing thread */
-  struct lent *next, *next_reported;
-  /* Of whoever has the connection: the thread while it works for it, else the routing thread. */
-  bool readable, writable, hung_up, many_empty, news;
-  place place;
-  uint8_t *held, *rest; /* `rest`: what is unsent */
-  size_t held_at, held_end, rest_at, rest_end;
-};
-
-typedef struct {
-  struct lent *first, *last;
-} queue;
-
-struct thread {
-  pthread_t id;
-  int epoll, wake, news; /* descriptors: `wake` wakes this thread, `news` the routing one */
-  uint8_t input[READ_BYTES], output[SENT_BYTES];
-  pthread_mutex_t lock; /* protects what follows */
-  pthread_cond_t done;  /* the work for `current` */
-  struct lent *current;
-  struct lent **by_fd;
-  size_t fds;
-  queue work, reports;
-  bool sleeping, signalled, stopping, awaited;
-};
-
-#define LENT(handle) ((struct lent *)(handle))
-#define THREAD(handle) ((struct thread *)(handle))
-
-static size_t smaller(size_t one, size_t other) { return one < other ? one : other; }
+#include "tls_parts.h"
 
 static void signal_descriptor(int fd) {
   uint64_t one = 1;
@@ -218,13 +89,6 @@ static void tell(struct lent *lent) {
 }
 
 /* ---- rings */
-static size_t used(ring *ring) { return atomic_load(&ring->written) - atomic_load(&ring->read); }
-
-static size_t limit(struct lent *lent) {
-  if (!lent->urgent) return OUT_BYTES;
-  return atomic_load(&lent->slow) ? URGENT_SLOW_BYTES : URGENT_BYTES;
-}
-
 ssize_t tls_take(intptr_t handle, uint8_t *to, size_t room) {
   struct lent *lent = LENT(handle);
   ring *in = &lent->in;
@@ -270,217 +134,6 @@ const char *tls_reason(intptr_t handle) {
 
 void tls_want(intptr_t handle, int what) {
   if (atomic_exchange(&LENT(handle)->wanted, what) != what) tell(LENT(handle));
-}
-
-/* ---- input, in the thread */
-static void end(struct lent *lent, int error, unsigned long reason) {
-  lent->error = error;
-  lent->reason = reason;
-  atomic_store(&lent->ended, 1); /* after all data */
-  lent->news = true;
-}
-
-/* The part of the next record in at[:size]; `complete`: its end is there. As `TlsSocket._next`. */
-static size_t record_part(place *place, const uint8_t *at, size_t size, bool *complete) {
-  size_t count = 0;
-  *complete = false;
-  while (!place->left) {
-    if (count == size) return count;
-    place->length = (place->length << 8 | at[count++]) & 0xFFFF;
-    if (++place->seen < HEADER) continue;
-    place->seen = 0;
-    place->left = place->length < MAX_RECORD - HEADER + 1 ? place->length : 0; /* else OpenSSL refuses it now */
-    break;
-  }
-  size_t part = smaller((size_t)place->left, size - count);
-  place->left -= (ptrdiff_t)part;
-  *complete = !place->left;
-  return count + part;
-}
-
-/* Read the data of the record that OpenSSL has into the ring, which has room for it. Whether there was any. */
-static bool read_record(struct thread *thread, struct lent *lent) {
-  ring *in = &lent->in;
-  size_t at = in->written & (in->size - 1), flat = in->size - at;
-  uint8_t *to = flat < RECORD ? thread->output : in->octets + at;
-  err_clear();
-  int count = ssl_read(lent->ssl, to, RECORD);
-  if (count > 0) {
-    if (to == thread->output) {
-      size_t first = smaller((size_t)count, flat);
-      memcpy(in->octets + at, to, first);
-      memcpy(in->octets, to + first, (size_t)count - first);
-    }
-    atomic_fetch_add(&in->written, (size_t)count);
-    lent->news = true;
-    return true;
-  }
-  int why = ssl_error(lent->ssl, count);
-  if (why == ZERO_RETURN) end(lent, 0, 0);
-  else if (why != WANT_READ && why != WANT_WRITE) end(lent, EPROTO, err_get());
-  return false;
-}
-
-static void decrypt(struct thread *thread, struct lent *lent, const uint8_t *at, size_t size) {
-  int empty = 0;
-  while (size && !lent->ended) {
-    bool complete;
-    size_t part = record_part(&lent->place, at, size, &complete);
-    bio_write(lent->rbio, at, (int)part);
-    at += part;
-    size -= part;
-    if (!complete) continue;
-    if (read_record(thread, lent)) {
-      lent->place.without_data = 0;
-    } else {
-      empty++;
-      if (++lent->place.without_data > MAX_WITHOUT_DATA && !lent->ended) end(lent, ENOMSG, 0);
-    }
-  }
-  lent->many_empty = empty > MANY_EMPTY;
-}
-
-/* Whether there may be more to read now. */
-static bool read_input(struct thread *thread, struct lent *lent) {
-  if (lent->ended) return false;
-  bool held = lent->held_at < lent->held_end;
-  if (!held && !lent->readable) return false;
-  if (lent->in.size - used(&lent->in) < 2 * MAX_RECORD) {
-    atomic_store(&lent->in_full, 1);
-    if (lent->in.size - used(&lent->in) < 2 * MAX_RECORD) return false;
-    atomic_store(&lent->in_full, 0);
-  }
-  /* The data of these bytes, and that of a record of which OpenSSL has a part. */
-  size_t most = smaller(lent->many_empty ? FEW_BYTES : READ_BYTES, lent->in.size - used(&lent->in) - MAX_RECORD);
-  if (held) {
-    size_t size = smaller(most, lent->held_end - lent->held_at);
-    decrypt(thread, lent, lent->held + lent->held_at, size);
-    lent->held_at += size;
-    return true;
-  }
-  ssize_t count = recv(lent->fd, thread->input, most, 0);
-  if (count > 0) {
-    if ((size_t)count < most && !lent->hung_up) lent->readable = false;
-    decrypt(thread, lent, thread->input, (size_t)count);
-    return lent->readable;
-  }
-  if (count < 0 && errno == EINTR) return true;
-  lent->readable = false;
-  if (count == 0) end(lent, 0, 0);
-  else if (errno != EAGAIN && errno != EWOULDBLOCK) end(lent, errno, 0);
-  return false;
-}
-
-/* ---- output, in the thread */
-static void lose(struct lent *lent, int error) {
-  atomic_store(&lent->lost, error);
-  lent->rest_at = lent->rest_end = 0;
-  atomic_store(&lent->unsent, 0);
-  lent->news = true;
-}
-
-/* Send, and return how many bytes the socket took, all if the connection is lost. */
-static size_t send_some(struct lent *lent, const uint8_t *from, size_t size) {
-  ssize_t count = send(lent->fd, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (count >= 0) {
-    if ((size_t)count < size) lent->writable = false;
-    return (size_t)count;
-  }
-  if (errno == EINTR) return 0;
-  if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    lent->writable = false;
-    return 0;
-  }
-  lose(lent, errno);
-  return size;
-}
-
-/* Keep bytes that the socket did not take behind those that are kept. */
-static void keep(struct lent *lent, const uint8_t *from, size_t size) {
-  uint8_t *grown = realloc(lent->rest, lent->rest_end + size);
-  if (!grown) {
-    lose(lent, ENOMEM);
-    return;
-  }
-  lent->rest = grown;
-  memcpy(grown + lent->rest_end, from, size);
-  lent->rest_end += size;
-}
-
-static void drop_rest(struct lent *lent) {
-  free(lent->rest);
-  lent->rest = NULL;
-  lent->rest_at = lent->rest_end = 0;
-}
-
-/* Encrypt the next record of the ring's data from `taken` on. Returns how much, 0 if there is none or not now. */
-static size_t encrypt(struct lent *lent, size_t taken) {
-  ring *out = &lent->out;
-  size_t at = (out->read + taken) & (out->size - 1);
-  size_t size = smaller(smaller(used(out) - taken, out->size - at), RECORD);
-  if (!size) return 0;
-  err_clear();
-  int count = ssl_write(lent->ssl, out->octets + at, (int)size);
-  if (count > 0) return (size_t)count;
-  int why = ssl_error(lent->ssl, count);
-  if (why != WANT_READ && why != WANT_WRITE) lose(lent, EPROTO); /* else the peer must answer first */
-  return 0;
-}
-
-/* Send what is unsent, then a few records. Whether there is more to send now. */
-static bool write_output(struct thread *thread, struct lent *lent) {
-  if (lent->rest_at < lent->rest_end) {
-    if (!lent->writable) return false;
-    lent->rest_at += send_some(lent, lent->rest + lent->rest_at, lent->rest_end - lent->rest_at);
-    if (!lent->lost && lent->rest_at < lent->rest_end) {
-      atomic_store(&lent->unsent, lent->rest_end - lent->rest_at);
-      return lent->writable;
-    }
-    drop_rest(lent);
-    atomic_store(&lent->unsent, 0);
-  }
-  if (lent->lost) {
-    atomic_store(&lent->out.read, lent->out.written);
-    return false;
-  }
-  size_t size = 0, taken = 0;
-  int count;
-  for (;;) {
-    while (size < SENT_BYTES && (count = bio_read(lent->wbio, thread->output + size, (int)(SENT_BYTES - size))) > 0)
-      size += (size_t)count;
-    if (SENT_BYTES - size < RECORD + 512) break;
-    size_t more = encrypt(lent, taken);
-    if (!more) break;
-    taken += more;
-  }
-  if (!size) {
-    atomic_store(&lent->slow, 0);
-    return false;
-  }
-  size_t sent = lent->writable ? send_some(lent, thread->output, size) : 0;
-  if (sent < size) keep(lent, thread->output + sent, size - sent);
-  if (lent->lost) return true; /* the ring is dropped next */
-  atomic_store(&lent->unsent, lent->rest_end - lent->rest_at);
-  atomic_store(&lent->slow, sent < size);
-  atomic_fetch_add(&lent->out.read, taken); /* last, see `tls_flushed` */
-  return lent->writable && used(&lent->out);
-}
-
-/* ---- the work for a connection. Whether there is more now. */
-static bool serve(struct thread *thread, struct lent *lent) {
-  bool more = write_output(thread, lent);
-  if (read_input(thread, lent)) more = true;
-  if (bio_ctrl(lent->wbio, PENDING, 0, NULL) || used(&lent->out)) { /* an answer, or what waited for the input */
-    if (write_output(thread, lent)) more = true;
-    if (bio_ctrl(lent->wbio, PENDING, 0, NULL) + (long)lent->unsent > MAX_UNSENT && !lent->ended) end(lent, ENOBUFS, 0);
-  }
-  int wanted = atomic_load(&lent->wanted);
-  if ((wanted == TLS_ROOM && used(&lent->out) <= limit(lent) / 2) ||
-      (wanted == TLS_FLUSHED && tls_flushed((intptr_t)lent))) {
-    atomic_store(&lent->wanted, 0);
-    lent->news = true;
-  }
-  return more;
 }
 
 /* ---- the thread */
@@ -679,8 +332,8 @@ void tls_encrypt_rest(intptr_t handle) {
   do {
     atomic_fetch_add(&lent->out.read, more);
     while ((count = bio_read(lent->wbio, record, sizeof record)) > 0)
-      if (!lent->lost) keep(lent, record, (size_t)count);
-    more = lent->lost ? 0 : encrypt(lent, 0);
+      if (!lent->lost) keep_unsent(lent, record, (size_t)count);
+    more = lent->lost ? 0 : encrypt_record(lent, 0);
   } while (more);
 }
 

@@ -1,7 +1,7 @@
 """Threads that do TLS for connections with much traffic: they read, decrypt, encrypt and write (decision 0105).
 
 A connection begins on the routing thread, with Python's `ssl`. After a few large reads or writes, it is lent to a
-thread in C (tls_thread.c), which uses the same OpenSSL object. It comes back when it is quiet, when it closes, or when
+thread in C (tls_thread.h), which uses the same OpenSSL object. It comes back when it is quiet, when it closes, or when
 anyone needs the object. In between, its data passes through two rings. Only the compiled engine has threads.
 """
 
@@ -35,7 +35,7 @@ EPOLLIN = cython.declare(cython.int, select.EPOLLIN)
 EPOLLOUT = cython.declare(cython.int, select.EPOLLOUT)
 WHOLE = cython.declare(cython.Py_ssize_t, 1 << 40)
 VERSIONS = ((3, 11), (3, 12), (3, 13))
-"""CPython's versions whose `_ssl` objects are known to be laid out as tls_thread.c expects."""
+"""CPython's versions whose `_ssl` objects are known to be laid out as tls_openssl.c expects."""
 LARGE_BYTES = cython.declare(cython.Py_ssize_t, 4096)
 """A read or a write of at least this size counts as large."""
 LARGE_ONES = cython.declare(cython.int, 3)
@@ -48,7 +48,7 @@ QUIET_BYTES = cython.declare(cython.longlong, 4096)
 RING_BYTES = 786432
 """Memory of a connection that is with a thread."""
 TEXTS = {errno.ENOMSG: "too many TLS records without data", errno.ENOBUFS: "the peer does not read TLS answers"}
-"""Reasons for which tls_thread.c has these numbers."""
+"""Reasons for which tls_records.c has these numbers."""
 
 
 def why_not() -> str:
