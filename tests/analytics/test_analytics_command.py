@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -163,3 +164,41 @@ def test_spark_ends_when_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ModuleNotFoundError):
         launch.run(Options("none", "out"))
     assert stopped == [True]
+
+
+@pytest.mark.spark
+def test_spark_opens_outside_of_the_main_thread_where_it_would_handle_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    from waymesh_analytics.spark import session
+
+    opened: list[threading.Thread] = []
+
+    class Builder:
+        """Of sessions."""
+
+        def appName(self, name: str) -> Builder:
+            return self
+
+        def master(self, name: str) -> Builder:
+            return self
+
+        def config(self, name: str, value: str) -> Builder:
+            return self
+
+        def getOrCreate(self) -> None:
+            opened.append(threading.current_thread())
+
+    monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=Builder()))
+    session.open_session()
+    assert opened
+    assert opened[0] is not threading.main_thread()
+
+
+@pytest.mark.parametrize(("code", "wanted"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 2)", 130)])
+def test_waymesh_analyze_ends_with_the_exit_code_of_shells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, wanted: int
+) -> None:
+    from waymesh_operator.cli.programs import run_job
+
+    (tmp_path / "job.py").write_text(f"import os, signal\nsignal.signal(2, signal.SIG_DFL)\n{code}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert run_job([], "job") == wanted

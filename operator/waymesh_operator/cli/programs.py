@@ -127,12 +127,20 @@ def query(ctx: typer.Context, options: QueryOptions) -> None:
     raise typer.Exit(run_job(ctx.obj, "waymesh_analytics.cli.query"))
 
 
+SIGNALLED = 128
+"""Exit codes of shells for a process that a signal ended begin behind it."""
+
+
 def run_job(words: Sequence[str], module: str = "waymesh_analytics") -> int:
-    """Run `python -m MODULE` with these arguments and return its exit code. Ctrl-C reaches the job too."""
+    """Run `python -m MODULE` with these arguments and return its exit code; if a signal ended it, that of shells.
+
+    Ctrl-C reaches the job too.
+    """
     job = subprocess.Popen([sys.executable, "-m", module, *words])
     while True:
         try:
-            return job.wait()
+            code = job.wait()
+            return code if code >= 0 else SIGNALLED - code
         except KeyboardInterrupt:
             continue  # the job also gets the signal and ends
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Container, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
@@ -69,7 +70,9 @@ def open_session(
     java = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {java_options}"}
     for name, value in {**SETTINGS, **java, **local, **(extra or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    # In the main thread, PySpark would set a handler of its own for SIGINT, which raises amid calls of Java.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(builder.getOrCreate).result()
 
 
 def small_data_session(session: SparkSession, given: Container[str] = ()) -> SparkSession:
