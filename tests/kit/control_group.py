@@ -50,6 +50,10 @@ class ControlGroup:
         """The most bytes in it so far, with its cache of files."""
         return self._number("memory.peak" if self._second else "memory.max_usage_in_bytes")
 
+    def used(self) -> int:
+        """The bytes of its processes now, without the cache of files."""
+        return self._number("memory.stat", "anon" if self._second else "total_rss")
+
     def _number(self, file: str, name: str = "") -> int:
         assert self.folder is not None
         for line in (self.folder / file).read_text(encoding="ascii").splitlines():
