@@ -177,12 +177,12 @@ def _in_range(kind: str, table: pa.Table) -> bool:
 def _fits(field: Field, column: pa.ChunkedArray) -> bool:
     """Whether all values are in the range of a field; other kinds of values than numbers always are."""
     if field.type == telemetry.DOUBLE and not pc.all(pc.is_finite(column.drop_null())).as_py() and len(column):
-        return column.null_count == len(column)
+        return bool(column.null_count == len(column))
     if not pa.types.is_integer(column.type) and field.type != telemetry.DOUBLE:
         return True
     ends = pc.min_max(column)
     begin, end = _range_of(field)
-    return ends["min"].as_py() is None or (ends["min"].as_py() >= begin and ends["max"].as_py() < end)
+    return ends["min"].as_py() is None or bool(ends["min"].as_py() >= begin and ends["max"].as_py() < end)
 
 
 def _range_of(field: Field) -> tuple[float, float]:
