@@ -93,6 +93,7 @@ struct thread {
   size_t fds;
   queue work, reports;
   bool sleeping, signalled, stopping, awaited;
+  unsigned served; /* connections so far */
 };
 
 #define LENT(handle) ((struct lent *)(handle))

@@ -157,9 +157,8 @@ static void work(struct thread *thread) {
     lent->news = false;
     thread->current = NULL;
     if (thread->awaited) pthread_cond_signal(&thread->done);
-    if (count % TOGETHER == 0) report(thread);
+    if (++thread->served % TOGETHER == 0) report(thread);
   }
-  report(thread);
 }
 
 static void note(struct thread *thread, const struct epoll_event *event) {
@@ -182,14 +181,15 @@ static void *run(void *argument) {
   struct epoll_event events[EVENTS];
   pthread_mutex_lock(&thread->lock);
   while (!thread->stopping) {
-    thread->sleeping = !thread->work.first;
+    thread->sleeping = !thread->work.first && (!thread->reports.first || thread->signalled);
     int timeout = thread->sleeping ? -1 : 0;
     pthread_mutex_unlock(&thread->lock);
     int count = epoll_wait(thread->epoll, events, EVENTS, timeout); /* -1: interrupted */
     pthread_mutex_lock(&thread->lock);
     thread->sleeping = false;
     for (int i = 0; i < count; i++) note(thread, &events[i]);
-    work(thread);
+    if (thread->work.first) work(thread);
+    else report(thread); /* not before everything that has arrived is read: the more, the less each costs */
   }
   pthread_mutex_unlock(&thread->lock);
   return NULL;
