@@ -14,12 +14,19 @@ from tests.kit.certificates import Authority, KeyPair
 from tests.unit.runtime.tls_scene import Scene, all_heard, other_of
 from waymesh_amqp.performatives import Open
 from waymesh_router.runtime.loop import Loop
+from waymesh_router.runtime.transport import tls_threads
 from waymesh_router.runtime.transport.tls_threads import (
     RING_BYTES,
     TlsThreads,
     why_not,
 )
 from waymesh_router.runtime.worker_threads import added_threads
+
+
+@pytest.fixture(autouse=True)
+def _no_return(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that are quiet return by themselves only where a test wants it."""
+    monkeypatch.setattr(tls_threads, "QUIET_S", 1e6)
 
 
 @pytest.fixture
@@ -147,7 +154,8 @@ def test_no_more_connections_move_than_there_is_memory_for(authority: Authority,
         few.stop()
 
 
-def test_a_quiet_connection_returns(scene: Scene) -> None:
+def test_a_quiet_connection_returns(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_threads, "QUIET_S", 0.2)
     one, other = scene.ends
     for end in scene.ends:
         scene.threads.move(end.io)
