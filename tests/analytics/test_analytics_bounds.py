@@ -62,6 +62,16 @@ def test_lines_that_are_not_records_are_kept_to_a_limit_and_all_counted(monkeypa
     assert found() == (20, 3, 1)
 
 
+def test_a_text_that_is_not_utf_8_is_set_aside() -> None:
+    """pyarrow takes it, and fails when such a table is written or read later."""
+    from waymesh_analytics.store import parsing
+
+    bad = lines({"address": "x"}).replace(b'"x"', b'"\xff"')
+    found = parsing.parse_file("delivery", "2026-01-30T00", gzip.compress(lines({}) + bad + lines({"seq": 2})))
+    found.records.validate(full=True)
+    assert (found.records["seq"].to_pylist(), found.corrupt) == ([1, 2], 1)
+
+
 def test_a_file_of_many_gzip_members_is_unpacked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows a member is copied: of the whole file, it would be copied once for each."""
     from isal import isal_zlib

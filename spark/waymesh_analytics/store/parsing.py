@@ -151,6 +151,7 @@ def _whole(kind: str, data: bytes) -> pa.Table | None:
     options = pj.ParseOptions(explicit_schema=line_schema(kind), unexpected_field_behavior="ignore")
     try:
         table = pj.read_json(BytesIO(data), pj.ReadOptions(use_threads=False, block_size=BLOCK_BYTES), options)
+        table.validate(full=True)  # pyarrow takes texts that are not UTF-8
     except pa.ArrowInvalid:
         return None
     return table if _in_range(kind, table) else None
