@@ -93,6 +93,22 @@ def test_the_first_batch_elsewhere_comes_soon_and_the_next_at_once(batch: int, s
     assert shop.network.until(lambda: left() <= 4 * batch, 60.0) < 25 * batch * 0.005 / 2 * 1.2
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_lone_message_needs_no_further_round_trip(workers: int) -> None:
+    """There is credit for it before it comes, also after bursts: it takes the way to the worker and back, once."""
+    way = 0.3
+    shop = Shop("AB", {("A", "B"): way})
+    for _ in range(workers):
+        shop.worker("B", 0.005, 1)
+    once = 2 * way + 1.5 * 0.005 + 0.01
+    assert shop.burst("A", 1) <= once
+    shop.burst("A", 50)
+    for _ in range(3):
+        assert shop.burst("A", 1) <= once
+    shop.network.run(60.0)
+    assert shop.burst("A", 1) <= once
+
+
 def test_a_worker_that_stops_does_not_stop_the_work() -> None:
     """What it holds waits for it, all else is done by the other one."""
     shop = Shop("AB", PAIR)
