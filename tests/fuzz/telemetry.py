@@ -29,6 +29,7 @@ MOST_BYTES: Final = 1500 << 20
 """More resident memory of a process that does the work of a task is a finding."""
 MEMORY: Final = "MiB of memory"
 FILES: Final = 150
+PART_ROWS: Final = 10_000
 LOT: Final = 25
 """Seeds of a process."""
 
@@ -73,9 +74,9 @@ def task(seed: int, root: Path) -> None:
     result = work(shard)
     if result.error:
         raise Odd(result.error)
-    for written in (result.curated, *result.rollups.values()):
-        if written:
-            pq.read_table(root / "store" / written).to_pylist()
+    for written in filter(None, (result.curated, *result.rollups.values())):
+        for batch in pq.read_table(root / "store" / written).to_batches(PART_ROWS):
+            batch.to_pylist()  # in parts: all together would take more memory than the work did
 
 
 def report(seed: int, root: Path, spark: Any) -> None:
