@@ -33,8 +33,8 @@ LINE_BYTES = 1 << 20
 """A longer line is not a record."""
 UNPACKED_BYTES = 256 << 20
 """What follows in a file is not read, as if the file were truncated: routers close a file after a quarter of this."""
-MOST_LINES = 1 << 20
-"""The same for lines: a router's have more than a hundred bytes."""
+MOST_LINES = 1 << 19
+"""The same for lines: a router's have more than 128 bytes."""
 PIECE_LINES = 10_000
 """So many lines at a time become Python objects, which take far more memory than the line or the table."""
 KEPT_LINES, KEPT_BYTES = 10_000, 16 << 20
