@@ -72,6 +72,18 @@ def test_a_text_that_is_not_utf_8_is_set_aside() -> None:
     assert (found.records["seq"].to_pylist(), found.corrupt) == ([1, 2], 1)
 
 
+def test_a_long_number_in_an_unknown_field_is_ignored_as_the_field_is() -> None:
+    """By lines, too: they are read so if another line of the file is not a record."""
+    from waymesh_analytics.store import parsing
+
+    long = lines({"seq": 1, "unknown": 0}, {"seq": 2, "phase": 0}).replace(b" 0}", b" " + b"9" * 5000 + b"}")
+    for bad in (b"", b"no\n"):
+        found = parsing.parse_file("link", "2026-01-30T00", gzip.compress(long.split(b"\n")[0] + b"\n" + bad))
+        assert (found.records["seq"].to_pylist(), found.corrupt) == ([1], int(bool(bad)))
+    found = parsing.parse_file("link", "2026-01-30T00", gzip.compress(long))
+    assert (found.records["seq"].to_pylist(), found.corrupt) == ([1], 1)
+
+
 def test_a_file_of_many_gzip_members_is_unpacked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows a member is copied: of the whole file, it would be copied once for each."""
     from isal import isal_zlib

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.command import run
+from tests.cluster.command import CommandError, run
 from tests.cluster.components import Place
 from tests.cluster.paths import HERE
 from tests.cluster.system import program
@@ -73,8 +73,18 @@ class Node:
 
     def import_image(self, archive: Path) -> None:
         """Makes an image known to the node's containerd."""
-        wait_until(lambda: (self.folder / "run/containerd/containerd.sock").exists(), 120, f"{self.name}: containerd")
+        wait_until(self._containerd_answers, 120, f"{self.name}: containerd")
         self.enter("ctr", "-n", "k8s.io", "images", "import", str(archive))
+
+    def _containerd_answers(self) -> bool:
+        """Whether the node's containerd serves: its socket exists a moment before anything listens there."""
+        if not (self.folder / "run/containerd/containerd.sock").exists():
+            return False
+        try:
+            self.enter("ctr", "version")
+        except CommandError:
+            return False
+        return True
 
     def pid_of(self, component: str) -> int:
         """The process id that a component has inside the node; 0 when it does not run."""

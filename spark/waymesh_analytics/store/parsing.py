@@ -7,6 +7,7 @@ with maps, which pyarrow cannot read from JSON, are parsed line by line.
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -45,6 +46,8 @@ END_OF_TIME_S = 253_402_128_000
 """The last day but one of the year 9999, in seconds since 1970: every time has a date in every time zone."""
 EXACT = 1 << 53
 """Limit of numbers: doubles are exact up to it, and sums over a year of records stay within 64 bits."""
+MOST_DIGITS = 20
+"""An integer with more is in no range of a field."""
 GZIP = 31
 """The `wbits` of zlib for data with a gzip header."""
 _TIMES = {"ts": END_OF_TIME_S * 1_000_000, "boot": END_OF_TIME_S * 1000}
@@ -224,8 +227,17 @@ def _row(line: bytes, fields: Mapping[str, Callable[[Any], bool]]) -> dict[str, 
     row: Any = None
     if len(line) <= LINE_BYTES:
         with suppress(ValueError, RecursionError):  # also a UnicodeDecodeError
-            row = json.loads(line.decode())
+            text = line.decode()
+            try:
+                row = json.loads(text)
+            except ValueError:  # perhaps of a number with thousands of digits in a field that is not known
+                row = json.loads(text, parse_int=_short_integer)
     return {name: row.get(name) for name in fields} if _is_record(row, fields) else None
+
+
+def _short_integer(digits: str) -> float:
+    """The number; infinity if no field has one so long."""
+    return int(digits) if len(digits) <= MOST_DIGITS else math.inf
 
 
 def _is_record(row: Any, fields: Mapping[str, Callable[[Any], bool]]) -> bool:
