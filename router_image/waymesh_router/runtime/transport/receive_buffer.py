@@ -17,15 +17,15 @@ if cython.compiled:
 if TYPE_CHECKING:
     from waymesh_router.runtime.transport.connection_io import ConnectionIO
 
-BUFFER_BYTES = 262144
+BUFFER_BYTES = 280645
 SLACK = cython.declare(cython.Py_ssize_t, 64)
 """Bytes after the received ones that the engine may read (their content is ignored), to save bounds checks."""
 KEPT_APART = cython.declare(cython.Py_ssize_t, 131072)
 """Bytes of an incomplete frame from which on it is kept in a buffer of its own: half of what is read at once, so that
 what is copied back in front of a read is no more than the read."""
-ROOM = cython.declare(cython.Py_ssize_t, 131008)
+ROOM = cython.declare(cython.Py_ssize_t, 149509)
 """Bytes for which there must be room: BUFFER_BYTES without the slack and KEPT_APART."""
-MOST = cython.declare(cython.Py_ssize_t, 243643)
+MOST = cython.declare(cython.Py_ssize_t, 262144)
 """Bytes of a read: BUFFER_BYTES without the slack and the largest TLS record. What is left of a read into a large
 buffer fits into that of the process, see `TlsSocket.receive`."""
 NOTHING_NOW = cython.declare(cython.int, -1)
