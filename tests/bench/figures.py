@@ -109,6 +109,16 @@ def _floods() -> list[Figure]:
         "refused": "8 clients send 20,000 attaches each that are refused",
         "waiting": "messages of 4 KiB wait on 150 sessions",
     }
+    stalls = {
+        "after-sasl": "connections that stop after SASL",
+        "unread": "12 clients ask for flows and read none",
+        "requests": "30 management requests that never end",
+        "gone": "messages wait of 50 clients that are gone",
+        "copies": "copies wait for 100 consumers without credit",
+        "edges": "messages of 100 edge routers wait for a consumer",
+        "no-credit": "200,000 empty transfers without credit on a link route",
+        "pings": "10 WebSockets send 100,000 pings each",
+    }
     addresses = {"addresses": "100,000 addresses get consumers at a neighbour"}
     here, elsewhere = "ping-pong p99 during a flood by idle p99", "the same at another router, which is idle"
     beside = "ping-pong p99 during a flood by that at an idle router at the same time"
@@ -123,7 +133,7 @@ def _floods() -> list[Figure]:
             for name, what in attacks.items()
         ),
         *(Figure(f"flood-machine-{name}", f"{elsewhere}: {what}", "×", digits=1) for name, what in floods.items()),
-        *_kept(floods | attacks | crowds),
+        *_kept(floods | attacks | crowds | stalls),
     ]
 
 

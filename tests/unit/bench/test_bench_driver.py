@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tests.bench import __main__ as bench
 from tests.bench import output, versus
+from tests.bench.crowds import Ground
 from tests.bench.errors import BenchError
 from tests.bench.figures import COMPILED, FIGURES, FLOOR, NATS, PEER, Results
 from tests.bench.routers import Launcher, RouterSpec, config_text
@@ -171,3 +172,8 @@ def test_unknown_scenario() -> None:
 def test_committed_baseline_is_readable() -> None:
     figures = bench.read_results(bench.BASELINE).figures
     assert all(name in FIGURES for values in figures.values() for name in values)
+
+
+def test_each_flood_has_its_figures(tmp_path: Path) -> None:
+    names = Ground(tmp_path, over_tls=False).floods
+    assert {f"{what}-{name}" for what in ("kept", "grows") for name in names} <= set(FIGURES)
