@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.kit import frames
-from tests.kit.answering import neighbour
+from tests.kit.answering import Container, neighbour
 from tests.kit.groups import configure, message
 from tests.kit.long_turns import Case, Scene
+from tests.kit.pump import core_hub
+from waymesh_router.core.edge.messages import TRACKING_ADDRESS, encode_tracking
 from waymesh_router.core.link_kinds import BALANCED
+
+PLAIN: Final = {"pattern": None, "waypoint": False, "ingressPhase": None, "egressPhase": None}
+"""What else an `address` entity has."""
 
 
 def _asked(count: int) -> tuple[Scene, Callable[[], object]]:
@@ -101,6 +106,29 @@ def _large_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: large.conn.eof("killed")
 
 
+def _gone_beyond(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Copies wait at an edge router for the interior router, which says that it has no consumer any more."""
+    scene = Scene(core_hub(router_id="E", edge=True))
+    scene.core.address_table.add_pattern({"prefix": "q", "distribution": "multicast", **PLAIN})
+    sender = scene.senders(1, lambda _: "q")
+    interior = Container(scene.hub, container_id="A", credit=0, role="edge")
+
+    def tell(there: bool) -> None:
+        (link,) = [link for link in interior.active() if link.address == TRACKING_ADDRESS]
+        data = encode_tracking("M0q", there, "A")
+        interior.send(frames.transfer(int(not there), data, handle=link.handle, settled=True, channel=link.channel))
+
+    tell(True)
+    for number in range(count):
+        sender.end.feed(frames.transfer(number))
+        scene.now_and_then(number)
+    scene.hub.turn()
+    (target,) = scene.core.addresses["M0q"].targets.values()
+    assert target.link is not None
+    assert target.link.undelivered() == count
+    return scene, lambda: tell(False)
+
+
 def _send_many(scene: Scene, count: int, data: bytes) -> None:
     sender = scene.senders(1, lambda _: "q")
     for number in range(count):
@@ -116,5 +144,6 @@ DEMAND_CASES: Final[Mapping[str, Case]] = {
     "sender-retires": Case("a link retires; waiting deliveries, half of them from it", _sender_retires),
     "groups-router": Case("another router is lost; deliveries of a group that wait for it", _group_router_lost),
     "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
+    "uplink-gone": Case("the interior router has no consumer any more; waiting copies", _gone_beyond),
     "groups-retires": Case("a link retires; waiting deliveries of a group, half of them", _groups_retire),
 }

@@ -37,8 +37,8 @@ def drop(_data: bytes) -> None:
 class Scene:
     """A core and its peers, which may send as much as they want and whose output is dropped."""
 
-    def __init__(self) -> None:
-        self.hub: Hub = core_hub()
+    def __init__(self, hub: Hub | None = None) -> None:
+        self.hub: Hub = hub or core_hub()
         self.core: Core = core_of(self.hub)
         self.core.budget.set_limits(MOST, MOST, MOST)
         self._input: list[tuple[Peer, bytes]] = []

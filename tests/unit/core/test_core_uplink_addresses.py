@@ -7,14 +7,21 @@ from typing import Any
 import pytest
 
 from tests.kit import frames
-from tests.kit.pump import Hub
+from tests.kit.long_turns import SETTINGS
+from tests.kit.pump import Hub, Peer, core_of
 from tests.unit.core.edge_peer import configure
 from tests.unit.core.interior_peer import FIRST, LAST, Interior, client, credit_of, edge_hub, states, wait
 from waymesh_amqp.errors import NOT_ALLOWED
 from waymesh_amqp.message import Message, decode_message
-from waymesh_amqp.performatives import ErrorInfo, Terminus, Transfer
+from waymesh_amqp.performatives import Disposition, ErrorInfo, Terminus, Transfer
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS
+from waymesh_router.core.edge.uplink_addresses import A_STEP, DROP_COST
+from waymesh_router.core.portions import COST_A_TURN
+
+MANY = 2000
+A_PORTION = A_STEP * (COST_A_TURN // DROP_COST)
+"""Copies that are dropped in one turn."""
 
 
 @pytest.fixture
@@ -157,3 +164,69 @@ def test_producers_of_an_address_with_fallback_have_two_senders(hub: Hub) -> Non
     assert [len(link.transfers) for link in links] == [0, 1]
     annotations = decode_message(links[1].bodies[0]).message_annotations
     assert annotations == {"x-opt-qd.to": "q", "x-opt-qd.phase": 22}
+
+
+def copies_waiting(hub: Hub) -> tuple[Interior, Peer, int]:
+    """Many unsettled multicast messages of a client wait for an interior router without credit."""
+    multicast(hub)
+    producer = hub.peer(SETTINGS).open().begin()
+    producer.conn.link_capacity = 10 * MANY
+    producer.send(frames.attach_sender())
+    interior = Interior(hub, credit=0)
+    interior.tell("M0q", True)
+    for number in range(MANY):
+        producer.end.feed(frames.transfer(number))
+    hub.turn()
+    assert not frames.told(producer.take())
+    return interior, producer, MANY
+
+
+def told_by_portion(hub: Hub, producer: Peer) -> int:
+    """The number of outcomes after one more turn."""
+    core_of(hub).context.portions.run()
+    hub.turn()
+    told = [d for d in producer.take() if isinstance(d, Disposition)]
+    assert {str(state.descriptor) for state in frames.told(told)} <= {"38"}
+    return sum((d.last or d.first) + 1 - d.first for d in told)
+
+
+def multicast(hub: Hub) -> None:
+    phases = {"waypoint": False, "ingressPhase": None, "egressPhase": None}
+    core_of(hub).address_table.add_pattern({"pattern": None, "prefix": "q", "distribution": "multicast", **phases})
+
+
+def test_copies_for_consumers_that_are_gone_beyond_are_dropped_in_portions(hub: Hub) -> None:
+    interior, producer, count = copies_waiting(hub)
+    interior.tell("M0q", False)
+    parts = [told_by_portion(hub, producer)]
+    while core_of(hub).context.portions:
+        parts.append(told_by_portion(hub, producer))
+    assert sum(parts) == count
+    assert max(parts) <= 2 * A_PORTION
+    assert core_of(hub).budget.kept == 0
+
+
+def test_copies_that_are_left_wait_on_when_there_is_a_consumer_beyond_again(hub: Hub) -> None:
+    interior, producer, count = copies_waiting(hub)
+    interior.tell("M0q", False)
+    interior.tell("M0q", True)
+    dropped = told_by_portion(hub, producer)
+    assert 0 < dropped <= 2 * A_PORTION
+    assert not core_of(hub).context.portions
+    link = interior.link("sender", "q")
+    interior.peer.send(frames.credit(count, link.handle, channel=link.channel, incoming_window=1 << 20))
+    while core_of(hub).expiry.busy:
+        core_of(hub).credit.end_expired()
+        hub.turn()
+    assert len(link.transfers) == count - dropped
+
+
+def test_copies_that_are_left_end_with_their_link(hub: Hub) -> None:
+    interior, producer, count = copies_waiting(hub)
+    interior.tell("M0q", False)
+    dropped = told_by_portion(hub, producer)
+    interior.peer.peer.kill()
+    while core_of(hub).context.portions:
+        dropped += told_by_portion(hub, producer)
+    assert dropped + told_by_portion(hub, producer) == count
+    assert core_of(hub).budget.kept == 0

@@ -18,7 +18,7 @@ from waymesh_router.core.edge.uplink_links import RETRY_S, UplinkLinks, source, 
 from waymesh_router.core.forwarding.annotations import FALLBACK, arrived
 from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address, Node, Target
-from waymesh_router.core.portions import Rounds
+from waymesh_router.core.portions import Rounds, RoundsOfEach
 from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 TRACKING_CREDIT = 32
 LINK_COST = 10
 """Cost of a link that is attached or detached, in the portion of a turn."""
+A_STEP = 64
+"""Number of copies that a step drops."""
+DROP_COST = 10
+
+Place = tuple["Address", "RouterLink"]
+"""An address, and the link where copies of its messages wait."""
 
 
 class UplinkAddresses:
@@ -50,6 +56,9 @@ class UplinkAddresses:
         self._withdrawn = False
         self._additions = Rounds(context.portions, "addresses of the uplink", addresses.by_key, self._add)
         self._removals = Rounds(context.portions, "withdrawn addresses", self._receivers, self._remove)
+        self._drops: RoundsOfEach[Place, RouterLink] = RoundsOfEach(
+            context.portions, "copies for the uplink", _link_only, self._drop_some
+        )
         self._key_of: dict[int, str] = {}  # by id of the link
         self._reachable: set[str] = set()  # keys with destinations beyond the uplink
         self._unused: set[str] = set()  # keys whose sender has no producers left
@@ -242,9 +251,24 @@ class UplinkAddresses:
         there = None if self.node is None else address.targets.pop(self.node.id, None)
         if there is None:
             return
-        if there.link is not None and not there.link.over:  # of one that has ended, deliveries may go elsewhere
-            self._multicast.drop_waiting(there.link, there.link.undelivered())
+        if there.link is not None and there.link.queue is not None:
+            self._drops.begin((address, there.link))
         self._addresses.refresh(address)
+
+    def _drop_some(self, place: Place, left: list[RouterLink]) -> int:
+        """Drop some copies that wait for the interior router, a step of `leave`; returns its cost.
+
+        It ends if the link has ended, as deliveries may go elsewhere, and if the address is used again: they wait.
+        """
+        address, link = place
+        there = None if self.node is None else (link.address or address).targets.get(self.node.id)
+        if link.over or (there is not None and there.link is link):
+            left.clear()
+            return 1
+        self._multicast.drop_waiting(link, A_STEP)
+        if link.queue is None:
+            left.clear()
+        return DROP_COST
 
     # ---- links
     def attached(self, link: RouterLink, answer: Attach) -> None:
@@ -271,6 +295,11 @@ class UplinkAddresses:
 
     def _warn(self, key: str, error: AmqpError) -> None:
         self._context.log("ROUTER_CORE", "warning", f"uplink: no link for {key[2:]}: {error.description}")
+
+
+def _link_only(place: Place) -> tuple[RouterLink]:
+    """The only part: the link, until no copy waits for it."""
+    return (place[1],)
 
 
 def _has_producers(address: Address) -> bool:
