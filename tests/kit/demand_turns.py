@@ -93,6 +93,22 @@ def _group_router_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lose
 
 
+def _addresses_of_router(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Messages of a group wait for the link to another router, one at each address."""
+    scene = Scene()
+    configure(scene.hub)
+    other = neighbour(scene.hub, "B", credit=0)
+    sender = scene.peer()
+    for number in range(count):
+        scene.core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
+        sender.end.feed(frames.attach_sender(f"s{number}", number, address=f"q.{number}"))
+        sender.end.feed(frames.transfer(number, message("a", 0), handle=number))
+        scene.now_and_then(number)
+    scene.hub.turn()
+    assert other.conn.data_out[0].undelivered() == count
+    return scene, lambda: other.conn.eof("killed")
+
+
 def _large_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     """Messages wait for the only consumer that takes their size."""
     scene = Scene()
@@ -143,6 +159,7 @@ DEMAND_CASES: Final[Mapping[str, Case]] = {
     "demand-lost": Case("a router that asked is lost; addresses for which it did", _asker_lost),
     "sender-retires": Case("a link retires; waiting deliveries, half of them from it", _sender_retires),
     "groups-router": Case("another router is lost; deliveries of a group that wait for it", _group_router_lost),
+    "groups-addresses": Case("another router is lost; addresses with a delivery of a group", _addresses_of_router),
     "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
     "uplink-gone": Case("the interior router has no consumer any more; waiting copies", _gone_beyond),
     "groups-retires": Case("a link retires; waiting deliveries of a group, half of them", _groups_retire),

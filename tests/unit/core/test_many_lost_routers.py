@@ -14,9 +14,11 @@ from tests.kit.groups import ALL_SLOTS, got
 from tests.kit.pump import Peer
 from tests.unit.core.interior_peer import Interior, edge_hub
 from tests.unit.core.test_many_lost_groups import A_TURN, MANY, WINDOW, Scene, order
+from waymesh_router.core.forwarding import lost_links
 from waymesh_router.core.forwarding.groups import slot_of
 from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.model import RouterLink
+from waymesh_router.core.portions import RoundsOfEach
 from waymesh_router.core.settlement import interruptions
 
 
@@ -160,11 +162,15 @@ class Routers:
         return [one for peer, _ in self.live.values() for one in got(peer)]
 
 
+@pytest.mark.parametrize("few", [0, lost_links.FEW])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_routers_come_and_go(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_routers_come_and_go(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each group is in order, at one router after the other, and each message has come to one; also where some of the
-    routers, and so the links to them, serve two addresses."""
+    routers, and so the links to them, serve two addresses, and where these are told later that a link is lost."""
     monkeypatch.setattr(interruptions, "AT_ONCE", 0)
+    monkeypatch.setattr(lost_links, "FEW", few)
+    if not few:
+        monkeypatch.setattr(RoundsOfEach, "begin", RoundsOfEach.begin_later)
     assert len({slot_of(name.encode()) for name in "".join(PLACES.values())}) == 8
     rng = random.Random(seed)
     scene = Scene()

@@ -13,7 +13,7 @@ cdef bint forward_grouped(
     Forwarder forwarder, RouterLink lk, Address address, Annotations annotations, IncomingTransfer transfer
 ) except -1
 cdef bint is_barred(Address address, int slot, RouterLink lk) except -1
-cdef bint waits_already(Address address, int slot) except -1
+cdef bint waits_already(PendingDeliveries pending, Address address, int slot) except -1
 cdef bint wait_behind(PendingDeliveries pending, Address address, Queued q) except -1
 cdef bint has_slot(Target target, int slot) except -1
 cdef Annotations passed_on(

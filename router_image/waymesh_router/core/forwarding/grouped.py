@@ -87,7 +87,7 @@ def forward_grouped(
         out = choice.remote_link(where, annotations)
     choice.picked = None
     if out is not None and out.queue is None and out.ready() and not transfer.state_bytes:
-        if not waits_already(address, slot):
+        if not waits_already(pending, address, slot):
             forwarder.forward(lk, address, annotations, out, transfer)
             return True
     if where is HERE and lk.transfer_settled and (
@@ -113,8 +113,11 @@ def is_barred(address: Address, slot: cython.int, lk: RouterLink) -> cython.bint
     return out.connection is lk.connection
 
 
-def waits_already(address: Address, slot: cython.int) -> cython.bint:
+def waits_already(pending: PendingDeliveries, address: Address, slot: cython.int) -> cython.bint:
     """Whether deliveries of the slot wait at the address, or for a lost link: a new one must not overtake them."""
+    lost_links = pending.streams.lost_links
+    if lost_links.untold:
+        lost_links.tell(address)
     if address.groups.moving >> slot & 1:
         return True
     if address.pending is None:
@@ -128,10 +131,18 @@ def wait_behind(pending: PendingDeliveries, address: Address, q: Queued) -> cyth
     of them. False if there are none."""
     expires: cython.double = q.expires
     own: Groups | None = address.groups
-    if own is None or not own.moving >> q.slot & 1:
+    if own is None:
+        return False
+    lost_links = pending.streams.lost_links
+    if lost_links.untold:
+        lost_links.tell(address)
+    if not own.moving >> q.slot & 1:
+        return False
+    out: RouterLink | None = own.first_lost()
+    if out is None:
         return False
     pending.choice.picked = None
-    pending.streams.wait_for(q, next(iter(own.lost)))
+    pending.streams.wait_for(q, out)
     q.expires = expires  # that link leads nowhere
     pending.streams.behind += 1
     return True

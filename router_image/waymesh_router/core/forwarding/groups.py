@@ -57,7 +57,7 @@ class Groups:
 
     `lost`: consumers and links to other routers that have ended, for each of which so much waited that it moves to
     others in portions, the last one that ended first: what has moved to a link is older than what has not. `moving`:
-    their slots. What arrives for these waits behind all that, at the first one of `lost`.
+    their slots. What arrives for these waits behind all that, at the first one of `lost`. See lost_links.py.
     """
 
     __slots__ = (
@@ -109,8 +109,21 @@ class Groups:
         self.moving |= slots
 
     def next_lost(self) -> RouterLink:
-        """Of the lost links, of which there must be one, that whose deliveries move next."""
-        return next(reversed(self.lost))
+        """The lost link whose deliveries move next: for one of them, some must wait."""
+        while True:
+            last = next(reversed(self.lost))
+            if last.queue is not None:
+                return last
+            self.has_moved(last)
+
+    def first_lost(self) -> RouterLink | None:
+        """The lost link whose deliveries move last, None if all have moved."""
+        while self.lost:
+            first = next(iter(self.lost))
+            if first.queue is not None:
+                return first
+            self.has_moved(first)
+        return None
 
     def has_moved(self, out: RouterLink) -> None:
         """All that waited for a lost link has moved."""
@@ -299,31 +312,6 @@ def add_slot(slots: dict[Address, int], address: Address, slot: int) -> None:
 def moves_in_portions(out: RouterLink) -> bool:
     """Whether what waits for a consumer that has ended moves in portions, as it belongs to message groups."""
     return out.address is not None and out.address.groups is not None and out in out.address.groups.lost
-
-
-def lose_router_link(out: RouterLink) -> None:
-    """A link to another router has ended, for which so much waits that it moves in portions."""
-    for address, slots in (out.awaited or {}).items():
-        if address.groups is not None:
-            address.groups.lose(out, slots)
-
-
-def before(out: RouterLink) -> RouterLink:
-    """The lost link whose first delivery moves before that of a lost link, which may be the same."""
-    while out.queue:
-        q = out.queue[0].queued
-        own = q.address.groups if q.slot else None
-        if own is None or out not in own.lost or own.next_lost() is out:
-            break
-        out = own.next_lost()  # it has ended later, for each address for which both were used
-    return out
-
-
-def moved(out: RouterLink) -> None:
-    """All that waited for a lost link has moved."""
-    for address in (*(out.awaited or ()), out.address):
-        if address is not None and address.groups is not None:
-            address.groups.has_moved(out)
 
 
 def slot_of(group_id: bytes) -> int:

@@ -10,6 +10,7 @@ cdef class Streams:
     cdef readonly StreamLinks links
     cdef QueuedSender sender
     cdef ConsumerChoice choice
+    cdef readonly object lost_links
     cdef public Py_ssize_t behind
     cpdef opened(self, RouterConnection conn, performative)
     cdef int send(self, Queued q, RouterLink out) except -1

@@ -19,6 +19,7 @@ import cython
 from waymesh_router.core.addresses.keys import RELAYED
 from waymesh_router.core.attaching import takes_streams
 from waymesh_router.core.forwarding.groups import add_slot
+from waymesh_router.core.forwarding.lost_links import LostLinks
 from waymesh_router.core.forwarding.stream_links import StreamLinks
 from waymesh_router.core.model import Branch, Queued, RouterConnection, RouterLink
 
@@ -42,6 +43,7 @@ class Streams:
         self.links = links
         self.sender = sender
         self.choice: ConsumerChoice = sender.choice
+        self.lost_links = LostLinks(context.portions)
         self.behind = 0  # deliveries that wait behind those of lost links, since the last portion of these
 
     def opened(self, conn: RouterConnection, performative: Open) -> None:

@@ -221,6 +221,7 @@ class EndpointLinks:
             address.asking -= lk.exclusive
             address.preferred -= lk.consumer_priority != 0
             if address.groups is not None:
+                self._pending.streams.lost_links.tell(address)
                 address.groups.leave(address, lk)
                 self._addresses.on_groups(address)
             if address.prioritized:

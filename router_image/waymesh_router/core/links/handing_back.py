@@ -33,6 +33,8 @@ class HandingBack:
 
     def begin(self, lk: RouterLink) -> None:
         """Release what waits, the first ones now. Those that arrive later stay: call it again."""
+        if lk.address is not None:
+            self._pending.streams.lost_links.tell(lk.address)
         self._rounds.begin(lk)
 
     def _release_some(self, lk: RouterLink, left: list[Any]) -> int:

@@ -9,7 +9,7 @@ import cython
 from waymesh_router.core.delivery_sampling import LOST
 from waymesh_router.core.forwarding.credit import CreditEvents
 from waymesh_router.core.forwarding.gathering import Gathering
-from waymesh_router.core.forwarding.groups import before, lose_router_link, moved, moves_in_portions
+from waymesh_router.core.forwarding.groups import moves_in_portions
 from waymesh_router.core.forwarding.multicast import Multicast, take_of
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.pending_queue import PendingQueue, PendingWalk
@@ -143,7 +143,7 @@ class Interruptions:
         if out.streaming:
             self.pending.streams.links.lost(out)
         if moves_in_portions(out) or out.undelivered() > AT_ONCE:
-            lose_router_link(out)
+            self.pending.streams.lost_links.lose(out)
             self.lost_copies.begin(out)
         else:
             end_waiting(self, out, out.undelivered())
@@ -271,7 +271,7 @@ class Interruptions:
         if out.queue is not None:
             left.append(out)
         elif out.awaited is not None:
-            moved(out)
+            self.pending.streams.lost_links.moved(out)
         return STEP_COST if out.awaited is None else MOVE_COST
 
     def routed_link_lost(self, lk: RouterLink) -> None:
@@ -313,9 +313,10 @@ def end_waiting(parts: Interruptions, out: RouterLink, count: cython.Py_ssize_t)
     move before: those that wait for it alone go elsewhere, of the others the copy for it is dropped."""
     first: RouterLink
     branch: Branch
+    lost_links = parts.pending.streams.lost_links
     while count > 0 and out.queue is not None:
         count -= 1
-        first = before(out)
+        first = lost_links.before(out)
         if first.queue is not None:
             branch = first.queue[0]
             if branch.queued.alone and branch.queued.unstarted:
@@ -324,7 +325,7 @@ def end_waiting(parts: Interruptions, out: RouterLink, count: cython.Py_ssize_t)
             else:
                 parts.multicast.drop_first(first)
         if first.queue is None:
-            moved(first)
+            lost_links.moved(first)
 
 
 def only(out: RouterLink) -> tuple[RouterLink]:
