@@ -9,7 +9,7 @@ from typing import Final
 from tests.kit import frames
 from tests.kit.answering import Container, neighbour
 from tests.kit.groups import configure, message
-from tests.kit.long_turns import Case, Scene
+from tests.kit.long_turns import LINKS_A_SESSION, Case, Scene, drop
 from tests.kit.pump import core_hub
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS, encode_tracking
 from waymesh_router.core.link_kinds import BALANCED
@@ -101,8 +101,11 @@ def _addresses_of_router(count: int) -> tuple[Scene, Callable[[], object]]:
     sender = scene.peer()
     for number in range(count):
         scene.core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
-        sender.end.feed(frames.attach_sender(f"s{number}", number, address=f"q.{number}"))
-        sender.end.feed(frames.transfer(number, message("a", 0), handle=number))
+        channel, handle = divmod(number, LINKS_A_SESSION)
+        if channel and not handle:
+            sender.end.feed(frames.begin(channel))
+        sender.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=f"q.{number}"))
+        sender.end.feed(frames.transfer(handle, message("a", 0), handle=handle, channel=channel))
         scene.now_and_then(number)
     scene.hub.turn()
     assert other.conn.data_out[0].undelivered() == count
@@ -145,6 +148,23 @@ def _gone_beyond(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: tell(False)
 
 
+def _edge_senders_gone(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Senders of a client at an edge router have ended: the uplink needs no links for their addresses any more."""
+    scene = Scene(core_hub(router_id="E", edge=True))
+    sender = scene.senders(count, "q.{}".format)
+    interior = Container(scene.hub, container_id="A", credit=0, role="edge")
+    uplink = scene.core.uplink
+    for turn in scene.turns(lambda: None):
+        turn()
+    sender.conn.eof("killed")
+    for turn in scene.turns(lambda: None):
+        turn()
+    assert uplink is not None
+    assert len(interior.active()) > count
+    interior.peer.end.on_bytes = drop
+    return scene, lambda: uplink.tick(0.0)
+
+
 def _send_many(scene: Scene, count: int, data: bytes) -> None:
     sender = scene.senders(1, lambda _: "q")
     for number in range(count):
@@ -162,5 +182,6 @@ DEMAND_CASES: Final[Mapping[str, Case]] = {
     "groups-addresses": Case("another router is lost; addresses with a delivery of a group", _addresses_of_router),
     "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
     "uplink-gone": Case("the interior router has no consumer any more; waiting copies", _gone_beyond),
+    "uplink-senders": Case("an edge router's client is gone; senders of its uplink for this", _edge_senders_gone),
     "groups-retires": Case("a link retires; waiting deliveries of a group, half of them", _groups_retire),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from waymesh_amqp.message import Message, decode_message, encode_message
 from waymesh_amqp.performatives import Attach, Terminus
 from waymesh_amqp.types import Described, Symbol, ULong
+from waymesh_router.core.link_kinds import ROUTED
 from waymesh_router.core.link_routing import no_local
 
 FILTER = Described(Symbol("apache.org:no-local-filter:list"), [])
@@ -50,6 +52,29 @@ def test_the_container_does_not_see_it_and_the_client_sees_it_in_effect(others: 
     assert upstream.source.filter == left
     no_local.confirm_filters(upstream, taken)
     assert upstream.source.filter == {**(left or {}), "no-local": FILTER}
+
+
+def test_the_links_of_a_client_are_walked_over_once() -> None:
+    """Those that come later are marked when they are forwarded."""
+    visits = 0
+
+    class Sessions(dict[int, Any]):
+        def values(self) -> Any:
+            nonlocal visits
+            visits += 1
+            return super().values()
+
+    early, late, last = (SimpleNamespace(kind=ROUTED, is_sender=False, client=None) for _ in range(3))
+    conn: Any = SimpleNamespace(remote=SimpleNamespace(container_id="c"), no_local=False)
+    conn.sessions = Sessions({0: SimpleNamespace(links=[None, early])})
+    for _ in range(3):
+        subscription: Any = SimpleNamespace(kind=ROUTED, is_sender=True, client=None)
+        no_local.link_forwarded(conn, subscription, SimpleNamespace(taken=None), {"no-local": FILTER})  # type: ignore[arg-type]
+        assert subscription.client == "c"
+    for link in (late, last):
+        no_local.link_forwarded(conn, link, SimpleNamespace(taken=None), {})  # type: ignore[arg-type]
+    assert [link.client for link in (early, late, last)] == ["c"] * 3
+    assert visits == 1
 
 
 BODY = b"\x00\x53\x77\x40"

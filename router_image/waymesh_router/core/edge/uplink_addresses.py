@@ -62,7 +62,9 @@ class UplinkAddresses:
         self._key_of: dict[int, str] = {}  # by id of the link
         self._reachable: set[str] = set()  # keys with destinations beyond the uplink
         self._unused: set[str] = set()  # keys whose sender has no producers left
-        self._retired: list[RouterLink] = []  # receivers without consumers, with unsettled deliveries
+        self._retired: dict[RouterLink, None] = {}  # receivers without consumers, with unsettled deliveries
+        self._endings = Rounds(context.portions, "unused senders of the uplink", self._unused, self._end_unused)
+        self._rests = Rounds(context.portions, "retired receivers of the uplink", self._retired, self._end_retired)
         self._retry_at = math.inf
         self._tracking = Address("Ledge_addr_tracking", CLOSEST)
         self._tracking.subscriber = self._tracked
@@ -117,16 +119,31 @@ class UplinkAddresses:
 
     def tick(self) -> None:
         """Detach unneeded links once they have no deliveries in progress."""
-        for key in list(self._unused):
-            link, address = self._senders.get(key), self._addresses.by_key.get(key)
-            if link is None or (address is not None and _has_producers(address)):
-                self._unused.discard(key)
-            elif (address is None or address.pending is None) and no_delivery_in_progress(link):
-                self._unused.discard(key)
-                link.detach()
-        for link in [link for link in self._retired if not link.unsettled and not link.mid_delivery]:
-            self._retired.remove(link)
+        if self._unused:
+            self._endings.begin()
+        if self._retired:
+            self._rests.begin()
+
+    def _end_unused(self, key: str) -> int:
+        """Detach the sender for a key if nobody needs it; returns the cost."""
+        if key not in self._unused:
+            return 1
+        link, address = self._senders.get(key), self._addresses.by_key.get(key)
+        if link is None or (address is not None and _has_producers(address)):
+            self._unused.discard(key)
+        elif (address is None or address.pending is None) and no_delivery_in_progress(link):
+            self._unused.discard(key)
             link.detach()
+            return LINK_COST
+        return 1
+
+    def _end_retired(self, link: RouterLink) -> int:
+        """Detach a receiver without consumers if it is at rest; returns the cost."""
+        if link not in self._retired or link.unsettled or link.mid_delivery:
+            return 1
+        del self._retired[link]
+        link.detach()
+        return LINK_COST
 
     def incomplete(self) -> bool:
         """Whether it is time to attach links again that the interior router refused or ended; true once."""
@@ -164,7 +181,7 @@ class UplinkAddresses:
             return
         if link.unsettled or link.mid_delivery:
             link.withdraw()
-            self._retired.append(link)
+            self._retired[link] = None
         else:
             link.detach()
 
@@ -291,7 +308,7 @@ class UplinkAddresses:
             del self._receivers[key]
             self._retry_at = min(self._retry_at, self._context.now + RETRY_S)
         elif link in self._retired:
-            self._retired.remove(link)
+            del self._retired[link]
 
     def _warn(self, key: str, error: AmqpError) -> None:
         self._context.log("ROUTER_CORE", "warning", f"uplink: no link for {key[2:]}: {error.description}")

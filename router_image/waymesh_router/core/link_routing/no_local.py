@@ -55,6 +55,8 @@ def link_forwarded(conn: RouterConnection, lk: RouterLink, route: UpstreamLink, 
     if taken:
         route.taken = taken
         lk.client = client
+        if conn.no_local:
+            return
         conn.no_local = True
         for session in conn.sessions.values():
             for other in session.links:
