@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.request import getproxies
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
@@ -249,6 +250,9 @@ class DynamicKube:
     """A `KubeClient`. Close it in the event loop that used it."""
 
     def __init__(self, configuration: Configuration, counted: Counted = lambda verb, kind, status: None) -> None:
+        if not getproxies():
+            # Otherwise aiohttp looks for a password in the netrc file before each request, in a thread.
+            configuration.client_session_kwargs = {**(configuration.client_session_kwargs or {}), "trust_env": False}
         self._api = ApiClient(configuration)
         self._dynamic = DynamicClient(self._api)
         self._counted = counted

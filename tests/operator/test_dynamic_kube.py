@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -67,6 +68,39 @@ def test_dynamic_applies_with_our_name_and_force() -> None:
         ("PATCH", "/api/v1/namespaces/n/secrets/s", query, "application/apply-patch+yaml"),
         ("PATCH", "/apis/waymesh.io/v1alpha1/namespaces/n/routers/mesh/status", query, "application/apply-patch+yaml"),
     ]
+
+
+def test_dynamic_looks_for_no_password_in_a_netrc_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """aiohttp would read it before each request, in a thread."""
+    looked: list[object] = []
+    monkeypatch.setattr("aiohttp.client.netrc_from_env", lambda: looked.append(None))
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"metadata": {"name": "mesh"}})
+
+    async def story(kube: DynamicKube) -> None:
+        await kube.get(ROUTER, "n", "mesh")
+
+    against(handler, story)
+    assert not looked
+
+
+def test_dynamic_uses_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.path_qs.startswith("http://api.invalid/") or request.host == "api.invalid"
+        return web.json_response({"metadata": {"name": "mesh"}})
+
+    async def story(kube: DynamicKube) -> None:
+        monkeypatch.setenv("http_proxy", kube._api.configuration.host)
+        other = DynamicKube(Configuration(host="http://api.invalid"))
+        try:
+            assert (await other.get(ROUTER, "n", "mesh"))["metadata"]["name"] == "mesh"
+        finally:
+            await other.close()
+
+    against(handler, story)
 
 
 def test_dynamic_lists_page_by_page_and_names_each_kind() -> None:

@@ -61,6 +61,19 @@ def test_trap_no_peering_no_scanning_and_little_posting() -> None:
     assert not made.posting.loggers
 
 
+def test_kopf_keeps_no_copies_of_what_it_is_told() -> None:
+    """It would compare each event with the one before, for handlers that the operator does not have."""
+    kept = settings().persistence
+    raw: Any = body("Address", "orders", 1, annotations={"kopf.zalando.org/last-handled-configuration": "{}"})
+    told = kopf.Body(raw)
+    assert kept.diffbase_storage.fetch(body=told) is None
+    assert not kept.diffbase_storage.build(body=told)
+    patch = kopf.Patch()
+    kept.diffbase_storage.store(body=told, patch=patch, essence=kopf.BodyEssence())
+    kept.progress_storage.touch(body=told, patch=patch, value="now")
+    assert not patch, "nothing is written"
+
+
 def test_handlers_pass_each_event_on() -> None:
     registry, seen = registered()
     handler = next(iter(registry._watching.get_all_handlers()))
