@@ -104,6 +104,28 @@ def test_the_head_of_the_page_says_which_mesh_when_and_how_much(analyzed: Any) -
     assert "p99 " in headline.totals(analyzed)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(42, "2026-02-01 09:05:07 to 09:05:49 UTC"), (7200, "2026-02-01 09:05 to 11:05 UTC")],
+)
+def test_a_short_period_has_seconds(analyzed: Any, seconds: int, shown: str) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    from waymesh_analytics.report import headline
+
+    records = analyzed.tables["completeness"]
+    first = datetime(2026, 2, 1, 9, 5, 7, tzinfo=UTC)
+    row = replace(records.rows[0], first=first, last=first + timedelta(seconds=seconds))
+    tables = analyzed.tables | {"completeness": replace(records, rows=[row])}
+    assert headline.period(replace(analyzed, tables=tables)) == shown
+
+
+def test_times_in_the_head_are_plain_numbers() -> None:
+    from waymesh_analytics.report.headline import milliseconds
+
+    assert [milliseconds(us) for us in (12_957_915, 999_960, 51_712, 812.5)] == ["12,958", "1000", "51.71", "0.8125"]
+
+
 def test_routers_are_those_of_their_mesh_by_their_records_or_their_names(analyzed: Any) -> None:
     from waymesh_analytics.report.headline import meshes
 

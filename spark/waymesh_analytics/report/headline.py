@@ -22,7 +22,9 @@ SEVERITIES = {
     Severity.WARNING: ("warning",),
     Severity.INFO: ("for information", "for information"),
 }
-DAY, MINUTE = "%Y-%m-%d", "%H:%M"
+DAY, MINUTE, SECOND = "%Y-%m-%d", "%H:%M", "%H:%M:%S"
+SHORT_S = 600
+"""The times of a shorter period have seconds: a first report may be of less than a minute."""
 
 
 def meshes(routers: Iterable[Router]) -> list[str]:
@@ -53,8 +55,9 @@ def period(report: Report) -> str:
     if not begins or not ends:
         return f"{report.hours[0]}:00 to {report.hours[-1]}:59 UTC"
     first, last = min(begins), max(ends)
-    form = MINUTE if first.date() == last.date() else f"{DAY} {MINUTE}"
-    return f"{first:{DAY} {MINUTE}} to {last:{form}} UTC"
+    time = SECOND if (last - first).total_seconds() < SHORT_S else MINUTE
+    form = time if first.date() == last.date() else f"{DAY} {time}"
+    return f"{first:{DAY} {time}} to {last:{form}} UTC"
 
 
 def totals(report: Report) -> str:
@@ -69,11 +72,17 @@ def totals(report: Report) -> str:
         parts.append(f"{failed:.2%} failed" if failed else "none failed")
     if latency:
         slowest = max(latency, key=lambda row: row.p99_us)
-        parts.append(f"p99 {slowest.p99_us / 1000:,.4g} ms at {slowest.address}, the slowest address")
+        parts.append(f"p99 {milliseconds(slowest.p99_us)} ms at {slowest.address}, the slowest address")
     severities = Counter(finding.kind.severity for finding in report.findings)
     found = [_count(severities[severity], *SEVERITIES[severity]) for severity in Severity if severities[severity]]
     parts.append(f"findings: {', '.join(found)}" if found else "no findings")
     return " · ".join(parts)
+
+
+def milliseconds(us: float) -> str:
+    """A duration in microseconds as milliseconds with four digits, or all before the point: 12,958, 51.71, 0.8125."""
+    ms = us / 1000
+    return f"{ms:,.0f}" if ms >= 1000 else f"{ms:.4g}"
 
 
 def made(at: datetime) -> str:
