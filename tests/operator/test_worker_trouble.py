@@ -238,6 +238,27 @@ def test_what_the_api_server_refuses_is_stalled_with_its_reason(status: int) -> 
     run(story)
 
 
+@pytest.mark.parametrize("kind", ["StatefulSet", "Service"])
+def test_a_new_router_that_the_api_server_refuses_is_not_ready_with_its_reason(kind: str) -> None:
+    async def story(lab: Lab) -> None:
+        def fail(verb: str, what: str, name: str) -> None:
+            if (verb, what) == ("apply", kind):
+                raise KubeError(422, f"{what} mesh: no")
+
+        lab.kube.fail = fail
+        lab.router(2)
+        await lab.until(lambda: lab.condition("Stalled") == ("True", "RefusedByApiServer"), failing=True)
+        ready, stalled = (
+            next(one for one in lab.status()["conditions"] if one["type"] == name) for name in ("Ready", "Stalled")
+        )
+        assert (ready["status"], ready["reason"], ready["message"]) == ("False", stalled["reason"], stalled["message"])
+        lab.kube.fail = lambda verb, what, name: None
+        await lab.settle()
+        assert lab.condition("Ready")[0] == "True"
+
+    run(story)
+
+
 @pytest.mark.parametrize("status", [0, 409, 429, 500, 503])
 def test_what_a_retry_may_mend_is_not_stalled(status: int) -> None:
     async def story(lab: Lab) -> None:

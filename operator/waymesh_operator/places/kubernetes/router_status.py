@@ -48,6 +48,8 @@ _STATES = {
 }
 NOT_READY_REASONS = ("Stalled", CONFLICTED, "ApiMissing", "Failed", "Refused", REFUSED_OBJECT)
 """Reasons of Programmed with which a mesh is not Ready."""
+MISSING = "RoutersMissing"
+"""The reason of Converged while routers do not run and nothing is known of why."""
 TOLD_FOR = timedelta(minutes=5)
 """How long the state of drift is Repaired after a repair."""
 
@@ -216,7 +218,7 @@ def _converged(router: Router, seen: MeshSnapshot) -> Condition:
     running = {r.id: r for r in seen.observed.mesh.routers.values() if r.state in RUNS}
     lost = [router.id for router in mesh.routers if router.id not in running]
     if lost:
-        return Condition("Converged", False, *_awaited(lost, seen, "RoutersMissing"))
+        return Condition("Converged", False, *_awaited(lost, seen, MISSING))
     wrong = [name for name, peers in mesh.neighbours.items() if not _sees(running[name], peers, mesh)]
     if wrong:
         return Condition("Converged", False, "PathsMissing", f"no path to all other routers from {some(wrong)}")
@@ -267,9 +269,12 @@ def _ready(router: Router, seen: MeshSnapshot, others: Mapping[str, Condition]) 
 
     Problems of resources that refer to the Router show in those; a change in progress does not affect clients.
     """
-    for kind in ("Accepted", "Converged"):
-        if others[kind].holds is not True:
-            return Condition("Ready", False, others[kind].reason, others[kind].message)
+    if others["Accepted"].holds is not True:
+        return Condition("Ready", False, others["Accepted"].reason, others["Accepted"].message)
+    if others["Converged"].holds is not True:
+        # While a person must act, "waiting for mesh-0" would be no answer: its pod may not even exist.
+        why = "Stalled" if others["Converged"].reason == MISSING and others["Stalled"].holds is True else "Converged"
+        return Condition("Ready", False, others[why].reason, others[why].message)
     live = seen.observed.mesh.routers
     waiting = [r.id for r in seen.desired.mesh.routers if r.id not in live or not live[r.id].facts.ready]
     if waiting:
