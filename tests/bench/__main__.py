@@ -127,7 +127,8 @@ def measure(results: Results, engine: str, name: str, run: Run, bench: Bench) ->
     try:
         for values in run(bench):
             unknown = set(values) - set(FIGURES)
-            assert not unknown, f"figures without an entry in figures.py: {unknown}"
+            if unknown:
+                raise BenchError(f"figures without an entry in figures.py: {unknown}")
             results.add(engine, values)
     except UnsupportedError as reason:
         results.notes.append(f"{engine} {name}: not measured, {reason}")
