@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, core_of
 from tests.unit.core.edge_peer import (
     DOWN,
+    TRACKING,
     UP,
     EdgePeer,
     announced,
@@ -33,6 +35,10 @@ from waymesh_router.core.edge.messages import (
     LOOKUP_ADDRESS,
     TRACKING_ADDRESS,
 )
+from waymesh_router.core.portions import COST_A_TURN
+
+A_PORTION = COST_A_TURN // edges.TELL_COST
+"""Senders that are told in one turn."""
 
 
 @pytest.fixture
@@ -191,6 +197,51 @@ def test_a_new_tracking_link_tells_everything_anew(hub: Hub) -> None:
     edge.peer.send(frames.attach_receiver("late", 2, address=TRACKING_ADDRESS))
     edge.peer.end.feed(frames.credit(32, 2))
     assert edge.told() == [("M0q", True)]
+
+
+def portions_told(hub: Hub, edge: EdgePeer) -> list[list[tuple[str, bool]]]:
+    """What is told at once, and in each turn after."""
+    told = [edge.told()]
+    while core_of(hub).context.portions:
+        core_of(hub).context.portions.run()
+        hub.turn()
+        told.append(edge.told())
+    return told
+
+
+def test_an_edge_with_many_senders_is_told_anew_in_portions(hub: Hub) -> None:
+    edge = EdgePeer(hub, tracking=False)
+    count = 3 * A_PORTION
+    for number in range(count):
+        edge.sender(f"q.{number}")
+        consumer(hub, f"q.{number}")
+    edge.peer.end.feed(frames.attach_receiver("late", 2, address=TRACKING_ADDRESS))
+    edge.peer.end.feed(frames.credit(count, 2))
+    parts = portions_told(hub, edge)
+    assert sorted(chain(*parts)) == sorted((f"M0q.{number}", True) for number in range(count))
+    assert max(map(len, parts)) <= A_PORTION
+    receiver = consumer(hub, "q.other")
+    receiver.send(frames.detach())
+    assert portions_told(hub, edge) == [[]]
+
+
+def test_many_senders_to_one_address_are_told_in_portions(hub: Hub) -> None:
+    """Each has its own message, as each link may be that of another edge router."""
+    edge = EdgePeer(hub)
+    count = 3 * A_PORTION
+    for _ in range(count):
+        edge.sender("q")
+    edge.peer.end.feed(frames.credit(2 * count, TRACKING))
+    receiver = consumer(hub)
+    parts = portions_told(hub, edge)
+    assert list(chain(*parts)) == [("M0q", True)] * count
+    assert max(map(len, parts)) <= A_PORTION
+    receiver.send(frames.detach())
+    consumer(hub)
+    parts = portions_told(hub, edge)
+    told = list(chain(*parts))  # who has heard that it is gone hears that it is back
+    assert len(told) == 2 * sum(not there for _, there in told)
+    assert max(map(len, parts)) <= 2 * A_PORTION
 
 
 def test_an_edge_that_takes_no_tracking_messages_is_lost(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ consumer of the address `_edge/<id>` here. Source: protocol/edge.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waymesh_amqp.errors import NOT_ALLOWED, DecodeError
 from waymesh_amqp.limits import UNLIMITED_LINKS
@@ -18,6 +18,7 @@ from waymesh_router.core.edge.messages import DOWNLINK_CAPABILITY, HEARTBEAT_ADD
 from waymesh_router.core.hang_up import hang_up
 from waymesh_router.core.link_kinds import CLOSEST
 from waymesh_router.core.model import Address
+from waymesh_router.core.portions import RoundsOfEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,8 @@ ANNOTATIONS_PROPERTY = "qd.annotations-version"
 """Property that only routers have in their open."""
 SERVICES = frozenset((TRACKING_ADDRESS, LOOKUP_ADDRESS, HEARTBEAT_ADDRESS))
 CREDIT = {LOOKUP_ADDRESS: 32, HEARTBEAT_ADDRESS: 2}
+TELL_COST = 10
+"""Cost of a sender whose edge router is told whether there are consumers, in the portion of a turn."""
 MAX_WAITING_TRACKING = 20_000
 """Maximum number of tracking messages that wait for an edge router's credit; above it, the edge router is lost."""
 CHECK_S = messages.HEARTBEAT_INTERVAL_S
@@ -81,6 +84,8 @@ class Edges:
         }
         self._check_at = 0.0
         addresses.on_tracked = self._tell_all
+        self._senders = RoundsOfEach(context.portions, "edge routers' senders", _tracked, self._tell_next)
+        self._links = RoundsOfEach(context.portions, "links of edge routers", _links_of, self._tell_next_again)
 
     # ---- connections
     def recognize(self, conn: RouterConnection, performative: Open) -> None:
@@ -217,16 +222,28 @@ class Edges:
 
     def _tell_again(self, conn: RouterConnection) -> None:
         """An edge router has a new link for tracking messages: send the state of all its addresses again."""
-        for session in list(conn.sessions.values()):
-            for link in list(session.links):
-                lk: RouterLink | None = link  # type: ignore[assignment]
-                if lk is not None and lk.address is not None and lk in (lk.address.tracked or ()):
-                    lk.known_elsewhere = False
-                    self._tell(lk.address, lk)
+        self._links.begin(conn)
+
+    def _tell_next_again(self, _conn: RouterConnection, left: list[RouterLink | None]) -> int:
+        """A step of `_tell_again`; returns its cost."""
+        lk = left.pop()
+        if lk is None or lk.over or lk.address is None or lk not in (lk.address.tracked or ()):
+            return 1
+        lk.known_elsewhere = False
+        self._tell(lk.address, lk)
+        return TELL_COST
 
     def _tell_all(self, address: Address) -> None:
-        for lk in list(address.tracked or ()):
-            self._tell(address, lk)
+        """The consumers of an address have changed: tell all edge routers with producers."""
+        self._senders.begin(address)
+
+    def _tell_next(self, address: Address, left: list[RouterLink]) -> int:
+        """A step of `_tell_all`; returns its cost."""
+        lk = left.pop()
+        if lk.over or lk not in (address.tracked or ()):
+            return 1
+        self._tell(address, lk)
+        return TELL_COST
 
     def _tell(self, address: Address, lk: RouterLink) -> None:
         """Tell an edge router whether an address has consumers elsewhere, unless it knows already."""
@@ -272,6 +289,19 @@ class Edges:
             return
         conn: RouterConnection = lk.connection
         _edge(conn).heard_at = self._context.now
+
+
+def _tracked(address: Address) -> list[RouterLink]:
+    """The senders of edge routers at an address."""
+    return list(address.tracked or ())
+
+
+def _links_of(conn: RouterConnection) -> list[RouterLink | None]:
+    """The places for links in all sessions of a connection."""
+    found: list[Any] = []
+    for session in conn.sessions.values():
+        found += session.links
+    return found
 
 
 def _has_consumer_elsewhere(address: Address, conn: RouterConnection) -> bool:
