@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,16 +11,17 @@ from tests.kit import frames
 from tests.kit.long_turns import SETTINGS
 from tests.kit.pump import Hub, Peer, core_of
 from tests.unit.core.edge_peer import configure
-from tests.unit.core.interior_peer import FIRST, LAST, Interior, client, credit_of, edge_hub, states, wait
+from tests.unit.core.interior_peer import FIRST, LAST, Interior, client, credit_of, edge_hub, states, uplink_of, wait
 from waymesh_amqp.errors import NOT_ALLOWED
 from waymesh_amqp.message import Message, decode_message
 from waymesh_amqp.performatives import Disposition, ErrorInfo, Terminus, Transfer
 from waymesh_amqp.types import Symbol
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS
-from waymesh_router.core.edge.uplink_addresses import A_STEP, DROP_COST
+from waymesh_router.core.edge.uplink_addresses import A_STEP, DROP_COST, LINK_COST
 from waymesh_router.core.portions import COST_A_TURN
 
 MANY = 2000
+RECEIVERS = 50
 A_PORTION = A_STEP * (COST_A_TURN // DROP_COST)
 """Copies that are dropped in one turn."""
 
@@ -164,6 +166,29 @@ def test_producers_of_an_address_with_fallback_have_two_senders(hub: Hub) -> Non
     assert [len(link.transfers) for link in links] == [0, 1]
     annotations = decode_message(links[1].bodies[0]).message_annotations
     assert annotations == {"x-opt-qd.to": "q", "x-opt-qd.phase": 22}
+
+
+def test_many_receivers_that_nobody_needs_end_in_portions(hub: Hub) -> None:
+    """What came for them was not settled when their consumers ended."""
+    interior = Interior(hub)
+    consumers = [client(hub, frames.attach_receiver(address=f"q.{n}"), frames.credit(10))[0] for n in range(RECEIVERS)]
+    receivers = [interior.link("receiver", f"q.{number}") for number in range(RECEIVERS)]
+    for down in receivers:
+        interior.send(down, Message(body="x"), settled=False)
+    for consumer in consumers:
+        consumer.send(frames.detach())
+    assert all(down.detach is None for down in receivers)
+    core_of(hub).now += 1.0
+    uplink_of(hub).tick(core_of(hub).now)
+    hub.turn()
+    ended = [sum(down.detach is not None for down in receivers)]
+    while core_of(hub).context.portions:
+        core_of(hub).context.portions.run()
+        hub.turn()
+        ended.append(sum(down.detach is not None for down in receivers))
+    assert ended[0] <= COST_A_TURN // LINK_COST
+    assert max(after - before for before, after in pairwise(ended)) <= COST_A_TURN // LINK_COST
+    assert ended[-1] == RECEIVERS
 
 
 def copies_waiting(hub: Hub) -> tuple[Interior, Peer, int]:
