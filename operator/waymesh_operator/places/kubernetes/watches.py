@@ -63,7 +63,7 @@ def register(
 
 class _NothingHandled(kopf.DiffBaseStorage):
     """No copy of what was handled last: only kopf's handlers of changes compare with one, but it makes one for every
-    event, which is half of what an event costs it."""
+    event, which is a third of what an event costs it."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()
