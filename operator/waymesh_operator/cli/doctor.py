@@ -42,6 +42,8 @@ _SAME_AS: Final = dict.fromkeys(("ErrImagePull", "InvalidImageName", "ErrImageNe
 _WARNINGS: Final = ("CertificateExpiring", "EdgesWithoutGroup", "MemoryFull", "Unprotected", "OtherOperator")
 _ALARMS: Final = ("Stalled", *_WARNINGS, "Paused")
 """Conditions that tell of something to know while they are true."""
+_CAUSES: Final = ("Accepted", "ResolvedRefs", "Ready")
+"""Conditions that say, while they are false, why a resource is not ready; others, such as Stalled, are good then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,8 @@ def _of_resources(facts: Facts) -> Iterator[Finding]:
         if state is None:
             yield Finding("resources", BAD, f"{name} has no status", "no operator watches its namespace")
         elif state != "True":
-            first = next((one for one in conditions if one["status"] == "False" and one.get("message")), said["Ready"])
+            causes = (one for one in conditions if one["type"] in _CAUSES and one["status"] == "False")
+            first = next((one for one in causes if one.get("message")), said["Ready"])
             text = f"{name}: {first['reason']}: {first.get('message', '')}"
             yield Finding("resources", BAD, text, "docs/troubleshooting.md says what to do, by reason")
         for alarm in _ALARMS:

@@ -71,6 +71,14 @@ def waiting(reason: str) -> dict[str, Any]:
 REFUSED, CRASHED = ([waiting(reason)] for reason in ("ErrImagePull", "CrashLoopBackOff"))
 UNPLACED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
 NO_BROKER = resource("Broker", "b", Ready=("False", "Lost", "x"), ResolvedRefs=("False", "NoSecret", "no b"))
+STARTING = resource(
+    "Router",
+    "mesh",
+    Accepted=("True", "Accepted", "the resource is valid"),
+    Stalled=("False", "NotStalled", "no manual action is needed"),
+    Draining=("False", "NotDraining", "no router is draining"),
+    Ready=("False", "RoutersMissing", "waiting for mesh-0"),
+)
 CHANGES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"leases": []}, "no Lease", "log of the operator"),
     ({"leases": [lease(age_s=60)]}, "was last renewed 2025-12-31T23:59:00", "read its log"),
@@ -80,6 +88,7 @@ CHANGES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"pods": [pod("mesh-1", "shop", conditions=[UNPLACED])]}, "pod shop/mesh-1: no node", "make room"),
     ({"resources": [resource("Router", "mesh")]}, "Router shop/mesh has no status", "no operator watches"),
     ({"resources": [NO_BROKER]}, "Broker shop/b: Lost: x", "troubleshooting"),
+    ({"resources": [STARTING]}, "Router shop/mesh: RoutersMissing: waiting for mesh-0", "troubleshooting"),
     ({"forbidden": ["u may not patch statefulsets.apps"]}, "u may not patch statefulsets.apps", "roles"),
     (
         {"operators": [pod("a"), pod("b", "other")], "leases": [lease(), lease("other")]},
