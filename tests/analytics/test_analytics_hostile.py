@@ -53,6 +53,19 @@ def test_a_hostile_line_is_set_aside(kind: str, case: str) -> None:
     assert found.corrupt == len(found.kept) == 1
 
 
+@pytest.mark.parametrize("opened", [b"[", b'{"a":'])
+def test_a_deep_line_is_set_aside_whatever_else_its_file_has(opened: bytes) -> None:
+    good = {"router": "A", "boot": 1_769_731_200_000, "seq": 1, "ts": 1_769_731_200_000_000}
+    first = json.dumps(good).encode()
+    deep = first[:-1] + b',"odd":' + opened * 100_000 + b"1" + (b"]" if opened == b"[" else b"}") * 100_000 + b"}"
+    for others in ([], [first], [b"no record"], [b""] * 300_000):
+        found = parsed("delivery", [deep, *others, b""])
+        assert (len(found.records), found.corrupt) == (others.count(first), 1 + others.count(b"no record"))
+    flat = first[:-1] + b',"odd":[' + b"[]," * 5000 + b"[]]}"
+    shallow = first[:-1] + b',"odd":' + b"[" * 300 + b"]" * 300 + b"}"
+    assert len(parsed("delivery", [flat, shallow, b""]).records) == 2
+
+
 def test_a_file_that_unpacks_to_much_is_read_to_a_limit() -> None:
     from waymesh_analytics.store.parsing import unpack
 

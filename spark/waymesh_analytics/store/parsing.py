@@ -32,6 +32,8 @@ BLOCK_BYTES = 8 << 20
 """pyarrow parses this many bytes at a time."""
 LINE_BYTES = 1 << 20
 """A longer line is not a record."""
+DEPTH = 400
+"""Brackets of a line up to which Python parses it, however they are nested: its limit is 1,000 less its calls."""
 UNPACKED_BYTES = 256 << 20
 """What follows in a file is not read, as if the file were truncated: routers close a file after a quarter of this."""
 MOST_LINES = 1 << 19
@@ -147,7 +149,7 @@ def _whole(kind: str, data: bytes) -> pa.Table | None:
     """All lines at once; None if pyarrow cannot parse them, or one of them is not a record."""
     if any(field.type in (telemetry.PAIRS, telemetry.COUNTS) for field in KINDS[kind].fields):
         return None
-    if _is_wide(data):
+    if _is_wide(data) or _may_be_deep(data):
         return None
     if not data.strip():
         return line_schema(kind).empty_table()
@@ -169,6 +171,13 @@ def _is_wide(data: bytes) -> bool:
             return True
         at = end + 1
     return False
+
+
+def _may_be_deep(data: bytes) -> bool:
+    """Whether a line has so many brackets that Python may refuse its depth. pyarrow takes any depth, and whether a line
+    is a record must not depend on the other lines of its file."""
+    beside = data.count(b"{") + data.count(b"[") - data.count(b"\n{")  # more than any line has, but for its first one
+    return beside > DEPTH and any(line.count(b"{") + line.count(b"[") > DEPTH for line in BytesIO(data))
 
 
 def _in_range(kind: str, table: pa.Table) -> bool:
