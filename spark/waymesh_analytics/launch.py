@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .log import Log
 from .options import STORE, Options
+from .out import require_writable
+from .spark.cores import bounded_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +23,12 @@ def run(options: Options, log: Log = lambda text: None, opened: Callable[[], obj
     """Analyze. `opened` is called when Spark has started. Raises AnalyticsError, StoreBusy; ModuleNotFoundError for a
     missing package."""
     started = time.monotonic()
-    log(f"starting Spark on {options.master}")  # first: the next steps take seconds
+    require_writable(options.out)
+    master, bounded = bounded_master(options.master)
+    options = replace(options, master=master)
+    log(f"starting Spark on {master}")  # first: the next steps take seconds
+    if bounded:
+        log(bounded)
     from .spark.failures import translate_errors
 
     # Importing the job's modules takes Python a second, starting takes Java two: do both in parallel.

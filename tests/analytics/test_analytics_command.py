@@ -141,12 +141,12 @@ def test_the_job_says_that_it_begins_before_spark_has_started(monkeypatch: pytes
     said: list[str] = []
 
     def opened(*arguments: object) -> None:
-        assert said == ["starting Spark on local[*]"]
+        assert said == ["starting Spark on local[1]"]
         raise AnalyticsError("no Java")
 
     monkeypatch.setattr(session, "open_session", opened)
     with pytest.raises(AnalyticsError, match="no Java"):
-        launch.run(Options("none", "out"), said.append)
+        launch.run(Options("none", "out", master="local[1]"), said.append)
 
 
 @pytest.mark.spark
