@@ -10,16 +10,17 @@ from pyspark.sql import SparkSession
 from waymesh_analytics.report.output import write_report
 from waymesh_analytics.report.report import Report, build_report
 from waymesh_analytics.rollups.compaction import compact
+from waymesh_analytics.rollups.damage import set_aside_damaged
 from waymesh_analytics.rollups.reader import Rollups
 from waymesh_analytics.rollups.streaming import stream
 from waymesh_analytics.store.local_storage import address_of
-from waymesh_analytics.store.raw_files import find_files
+from waymesh_analytics.store.raw_files import Listing, find_files
 from waymesh_analytics.store.retention import retain
 from waymesh_analytics.store.storage import open_storage
 from waymesh_analytics.store.store import Store
 
 from .errors import AnalyticsError
-from .hours import window
+from .hours import Window, window
 from .log import Log
 from .options import STORE, Options
 
@@ -38,11 +39,21 @@ def analyze(spark: SparkSession, options: Options, log: Log) -> Report:
             listing = find_files(spark, [source])
             compact(store, listing, log)
         retain(store.catalog, listing, options.retention, now, partial(_remove, spark), log)
-        rollups = Rollups(store, limits)
-        log(f"report: {len(rollups.hours)} hours")
-        report = build_report(rollups, store.manifest, listing, now)
+        try:
+            report = _report(store, limits, listing, now, log)
+        except Exception:  # of whatever a damaged file makes Spark or a table raise; without one it is raised again
+            if not set_aside_damaged(store, limits, log):
+                raise
+            compact(store, listing, log)
+            report = _report(store, limits, listing, now, log)
         write_report(open_storage(spark, out), report)
     return report
+
+
+def _report(store: Store, limits: Window, listing: Listing, now: datetime, log: Log) -> Report:
+    rollups = Rollups(store, limits)
+    log(f"report: {len(rollups.hours)} hours")
+    return build_report(rollups, store.manifest, listing, now)
 
 
 def _remove(spark: SparkSession, path: str) -> None:

@@ -15,8 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waymesh_analytics.errors import AnalyticsError
 from waymesh_analytics.hours import FIRST, LAST, Window, add_hours, hour_start
+from waymesh_analytics.store.local_storage import LocalStorage
 from waymesh_analytics.store.schemas import HOUR, curated_schema
+from waymesh_analytics.store.storage import Storage
 from waymesh_analytics.store.store import Store
 
 from .definitions import (
@@ -251,9 +254,26 @@ class Rollups:
         storage = self._store.small if small else self._store.storage
         kind = (rollup.kinds or ("router",))[0]
         none = curated_schema(kind).empty_table().append_column("kind", pa.array([], pa.string()))
-        paths = sorted(storage.full(path) for entry in entries for path in entry.rollups[name])
-        found = storage.spark.read.schema(from_arrow_schema(rollup.build(none).schema)).parquet(*paths)
+        paths = sorted(path for entry in entries for path in entry.rollups[name])
+        _require_content(storage, paths)
+        schema = from_arrow_schema(rollup.build(none).schema)
+        found = storage.spark.read.schema(schema).parquet(*map(storage.full, paths)).where(_has_hour())
         return found.coalesce(1) if small else found  # what is in one partition needs no shuffle
+
+
+def _has_hour() -> Column:
+    """A condition that fails for a file of another table, whose columns would all be null."""
+    failure = F.raise_error(F.lit("a file of a rollup has rows without an hour"))
+    return F.when(F.col(HOUR).isNull(), failure).otherwise(F.lit(True))
+
+
+def _require_content(storage: Storage, paths: Iterable[str]) -> None:
+    """Raises AnalyticsError for an empty file, which Spark skips without a word. Object stores make none: they store an
+    object whole or not at all, and asking for each would take longer than the report."""
+    if isinstance(storage, LocalStorage):
+        for path in paths:
+            if not storage.size(path):
+                raise AnalyticsError(f"{storage.full(path)} is empty")
 
 
 def _grouped(

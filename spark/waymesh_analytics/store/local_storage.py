@@ -57,6 +57,11 @@ class LocalStorage:
         with self._failures(path):
             return (self._folder / path).stat().st_mtime
 
+    def size(self, path: str) -> int:
+        """The bytes of a file."""
+        with self._failures(path):
+            return (self._folder / path).stat().st_size
+
     def names(self, path: str) -> list[str]:
         """The sorted names of a folder's entries; empty if the folder does not exist."""
         with self._failures(path):
