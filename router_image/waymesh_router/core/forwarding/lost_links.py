@@ -2,7 +2,7 @@
 portions: each address with some of them must know, so that what arrives for their slots waits behind.
 
 A link can have many such addresses. A few are told at once, more in portions; one that is looked at before is told
-then. Decision 0109.
+then. Decision 0107.
 """
 
 from __future__ import annotations
