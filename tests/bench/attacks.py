@@ -44,8 +44,6 @@ ANNOTATED: Final = 5_000
 GROWING: Final = 50
 ANNOTATION_OCTETS: Final = 2 << 20
 """More than a delivery's annotations may have."""
-AHEAD: Final = 100
-"""Deliveries that are sent before more credit is awaited."""
 OCTETS: Final = 200_000
 FRAGMENTS: Final = 200_000
 FLOWS: Final = 200_000
@@ -199,10 +197,10 @@ def _annotations(port: int, part: int) -> Span:
     with _pair(port, "annotated") as sender:
         begun = time.monotonic()
         for n in range(ANNOTATED // part):
+            sender.wait_for_window(n + 1, n + 1)
             sender.send(frames.transfer(n, payload, settled=True))
-            sender.wait(FLOW, 1 + max(0, n - AHEAD) // AHEAD)
-        sender.wait(FLOW, 2)
-        return begun, time.monotonic()
+        sender.send(frames.close())
+        return begun, sender.wait_closed()
 
 
 def _growing(port: int, part: int) -> Span:
@@ -213,7 +211,8 @@ def _growing(port: int, part: int) -> Span:
     for _ in range(GROWING // part):
         with _pair(port, "growing") as sender:
             sender.send(frames.transfer(0, first, more=True))
-            for _ in range(ANNOTATION_OCTETS // LARGE):
+            for n in range(ANNOTATION_OCTETS // LARGE):
+                sender.wait_for_window(n + 2, 1)
                 sender.send(frames.transfer(None, bytes(LARGE), more=True))
             sender.wait(DISPOSITION, 1)
     return begun, time.monotonic()

@@ -11,6 +11,7 @@ from typing import Final, Self
 from tests.bench.errors import BenchError
 from tests.bench.secured import READ_BYTES, connect
 from tests.kit import frames
+from waymesh_amqp.performatives import Flow, decode_performative
 from waymesh_amqp.types import Symbol
 
 TIMEOUT_S: Final = 60.0
@@ -25,7 +26,8 @@ class RawClient:
 
     `seen`: frames that came, by the code of their performative.
 
-    Nothing is answered by itself. Raises BenchError when an answer does not come within TIMEOUT_S.
+    Nothing is answered by itself, and nothing is held back (`wait_for_window` is for that). Raises BenchError when an
+    answer does not come within TIMEOUT_S.
     """
 
     def __init__(
@@ -33,6 +35,8 @@ class RawClient:
     ) -> None:
         self.seen: Counter[int] = Counter()
         self._rest = b""
+        self._flow = b""
+        """The last flow of the router."""
         self._socket = connect(port, TIMEOUT_S)
         opening = frames.open_(container_id=name, max_frame_size=65536, channel_max=65535, properties=properties)
         self.send(frames.AMQP + opening + frames.begin(incoming_window=window, handle_max=65535))
@@ -69,6 +73,8 @@ class RawClient:
                 break
             if size > 10 and data[pos + 9] == 0x53:
                 self.seen[data[pos + 10]] += 1
+                if data[pos + 10] == FLOW:
+                    self._flow = data[pos : pos + size]
             pos += size
         finished = len(data) == len(self._rest)
         self._rest = data[pos:]
@@ -77,6 +83,21 @@ class RawClient:
     def wait(self, code: int, count: int) -> None:
         """Until so many frames of a kind have come since the beginning."""
         while self.seen[code] < count:
+            if not self.read():
+                raise BenchError(f"the router ended the connection after {dict(self.seen)}")
+
+    def wait_for_window(self, transfers: int, deliveries: int) -> None:
+        """Until the router's last flow allows so many transfers in the session, and deliveries on its only link, since
+        they began: a router that holds messages announces a smaller window. Spec: 2.5.6, 2.6.7.
+        """
+        while True:
+            if self._flow:
+                flow = decode_performative(self._flow, 4 * self._flow[4], len(self._flow))[0]
+                assert isinstance(flow, Flow)
+                window = (flow.next_incoming_id or 0) + flow.incoming_window
+                credit = (flow.delivery_count or 0) + (flow.link_credit or 0)
+                if window >= transfers and credit >= deliveries:
+                    return
             if not self.read():
                 raise BenchError(f"the router ended the connection after {dict(self.seen)}")
 
