@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,14 @@ def test_sources_are_cited_by_names_that_readers_know() -> None:
     numbered = re.compile(r"\bseeds?\s+0\d", re.IGNORECASE)
     found = [str(path) for path in tracked() if numbered.search(text_of(path))]
     assert not found, "\n".join(found)
+
+
+def test_each_question_about_the_source_is_answered_in_four_files() -> None:
+    """The table "Where to look" of docs/architecture.md: each row names at most four files, and all of them exist."""
+    section = text_of(Path("docs/architecture.md")).split("\n## Where to look\n")[1].split("\n## ")[0]
+    answers = [row.split(" | ")[1] for row in section.splitlines() if row.startswith("| ")][1:]
+    files = [set(re.findall(r"[\w/*]*\w+[\w*]*\.(?:py|ts)\b", answer)) for answer in answers]
+    assert len(files) > 20
+    assert [found for found in files if len(found) > 4] == []
+    paths = {f"/{path}" for path in tracked()}
+    assert [name for name in set().union(*files) if not any(fnmatch(path, f"*/{name}") for path in paths)] == []
