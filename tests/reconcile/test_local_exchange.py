@@ -12,6 +12,7 @@ from proton import Message
 
 from tests.kit.clients import Client
 from tests.kit.local_mode import Up, mesh_up
+from waymesh_client.errors import ConnectionFailed
 
 pytestmark = pytest.mark.e2e
 
@@ -50,9 +51,12 @@ def present(up: Up) -> tuple[list[object], list[object]]:
 
 
 def known(up: Up, address: str) -> bool:
-    """Whether the router without the exchange knows an address at the other one."""
-    with up.client("mesh-0") as client:
-        rows = client.query("router.address", ["name", "remoteCount"])
+    """Whether the router without the exchange runs and knows an address at the other one."""
+    try:
+        with up.client("mesh-0") as client:
+            rows = client.query("router.address", ["name", "remoteCount"])
+    except ConnectionFailed:
+        return False
     return any(row["name"] == f"M0{address}" and row["remoteCount"] for row in rows)
 
 
