@@ -17,6 +17,10 @@ MANY_ENDED = 4096
 """Memory is trimmed when this number of links has ended: each had about 2 KiB, with its handle, name and address."""
 GROWN_BYTES = 8 << 20
 """Memory is trimmed when connections have ended and the process is this much larger than after the last trim."""
+MANY_CLOSED = 64
+"""Memory is trimmed when this number of connections has ended since the last trim, and as many as there are …"""
+FEW_CLOSED = 8
+"""… and fewer than this in the last POLL_S, so that those of a crowd that goes cause one trim: behind the last one."""
 POLL_S = 1.0
 STATM_BYTES = 256
 """More than /proc/self/statm has."""
@@ -80,19 +84,22 @@ class Trimmer:
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
         self._links = self._connections = 0  # that had ended at the last trim
-        self._seen = 0  # links that had ended at the last call
+        self._seen = self._seen_connections = 0  # that had ended at the last call
         self._trimmed = False  # for many links, and not yet for those that ended after them
         self._resident = 0  # bytes after the last trim
 
-    def ended(self, links: int, connections: int, resident: Callable[[], int]) -> bool:
+    def ended(self, links: int, connections: int, resident: Callable[[], int], left: int = 0) -> bool:
         """Must be called every POLL_S. `links`, `connections`: how many have ended so far. `resident()`: memory of the
-        process, in bytes. Returns whether memory was trimmed because of them."""
+        process, in bytes. `left`: connections that there are. Returns whether memory was trimmed because of them."""
         used = resident()
         self._resident = self._resident or used
         grown = connections > self._connections and used - self._resident >= GROWN_BYTES
         still, self._seen = links > self._seen, links
         last = self._trimmed and not still and links > self._links
-        if links - self._links < MANY_ENDED and not grown and not last:
+        few = connections - self._seen_connections < FEW_CLOSED
+        self._seen_connections = connections
+        gone = few and connections - self._connections >= max(MANY_CLOSED, left)
+        if links - self._links < MANY_ENDED and not grown and not last and not gone:
             return False
         self._trimmed = not last
         self._links, self._connections = links, connections

@@ -192,7 +192,8 @@ class Running:
         budget.peak = budget.kept
         links, connections = self.router.core.link_registry, self.router.core.connection_table
         ended = links.next_id - len(links.by_id), connections.next_id - len(connections.by_id)
-        if self._trimmer.ended(*ended, self.host.memory_usage) or self.router.admission.level != NORMAL:
+        left = len(connections.by_id)
+        if self._trimmer.ended(*ended, self.host.memory_usage, left) or self.router.admission.level != NORMAL:
             self._pools.begin()
         self.loop.call_later(POLL_S, self._look_at_memory)
 

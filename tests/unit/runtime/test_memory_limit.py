@@ -10,7 +10,9 @@ import pytest
 
 from waymesh_router.memory.buffers import GIB, MIB, buffer_limits
 from waymesh_router.runtime.memory import (
+    FEW_CLOSED,
     GROWN_BYTES,
+    MANY_CLOSED,
     MANY_ENDED,
     TRIM_BYTES,
     Trimmer,
@@ -111,6 +113,39 @@ def test_memory_is_given_back_once_more_when_the_last_links_have_ended() -> None
     for _ in range(3):
         trimmer.ended(MANY_ENDED + 9, 0, lambda: MIB)
     assert len(calls) == len(freed) == 2
+
+
+def test_memory_is_given_back_when_a_crowd_of_connections_has_gone() -> None:
+    """With so few links, and so little growth, nothing else causes a trim."""
+    calls: list[int] = []
+    trimmer = Trimmer(calls.append)
+    trimmer.ended(0, 0, lambda: MIB)
+    trimmer.ended(4, MANY_CLOSED, lambda: MIB + GROWN_BYTES - 1)
+    assert calls == [], "more connections may end"
+    trimmer.ended(4, MANY_CLOSED + FEW_CLOSED - 1, lambda: MIB + GROWN_BYTES - 1)
+    assert calls == [0]
+    for _ in range(3):
+        trimmer.ended(4, MANY_CLOSED + FEW_CLOSED - 1, lambda: MIB)
+    assert calls == [0]
+
+
+def test_a_router_of_many_clients_waits_until_as_many_have_gone() -> None:
+    calls: list[int] = []
+    trimmer = Trimmer(calls.append)
+    left = 3 * MANY_CLOSED
+    for ended in range(0, left, FEW_CLOSED - 1):
+        trimmer.ended(0, ended, lambda: MIB, left)
+    assert calls == []
+    trimmer.ended(0, left, lambda: MIB, left)
+    assert calls == [0]
+
+
+def test_connections_that_come_and_go_all_the_time_cause_no_trim() -> None:
+    calls: list[int] = []
+    trimmer = Trimmer(calls.append)
+    for ended in range(0, 100 * FEW_CLOSED, FEW_CLOSED):
+        trimmer.ended(0, ended, lambda: MIB)
+    assert calls == []
 
 
 FREE = 1_000
