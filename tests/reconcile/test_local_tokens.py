@@ -38,6 +38,7 @@ MESH = {
             }
         ],
         "maxMemory": "2Gi",
+        "workerThreads": 2,
     },
 }  # fmt: skip
 
@@ -106,11 +107,15 @@ def test_tokens_log_in_and_limits_and_keys_change_live(up: Up, issuer: Issuer, a
     before = up.pids()
     with up.client("mesh-0") as client:
         (router,) = client.query("router")
-        assert router["memoryLimit"] == 2 << 30
+        assert (router["memoryLimit"], router["workerThreads"]) == (2 << 30, 2)
+        up.edit('"workerThreads": 2', '"workerThreads": 3')
+        (seed,) = up.state.glob("*/mesh-0.json")
+        up.wait(lambda: '"workerThreads": 3' in seed.read_text(), "the threads of the next start")
         up.edit('"maxMemory": "2Gi"', '"maxMemory": null')
         up.wait(lambda: client.query("router")[0]["memoryLimit"] != 2 << 30, "the default again")
         up.edit('"maxLinks": 7', '"maxLinks": 9')
         up.wait(lambda: 9 in [row["maxLinks"] for row in client.query("listener")], "the other limit")
+        assert client.query("router")[0]["workerThreads"] == 2
     old = issuer.token()
     former = issuer.jwks().decode()
     issuer.published.clear()

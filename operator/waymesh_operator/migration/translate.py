@@ -32,7 +32,7 @@ _TRANSLATED = frozenset(
      "tokenProfile", *_NO_COUNTERPART)
 )  # fmt: skip
 _ROUTER = ("id", "mode", "saslConfigDir", "saslConfigName", "defaultDistribution", "metadata", "stuckAfterSeconds",
-           "maxMemory")  # fmt: skip
+           "maxMemory", "workerThreads")  # fmt: skip
 _PLAN = ("size", "role", "resources", "issuer", "unknown")
 
 
@@ -109,6 +109,8 @@ def _router_settings(found: Translation, router: Entity, spec: dict[str, Any]) -
     found.not_taken(router, _ROUTER)
     if router.text("stuckAfterSeconds"):
         spec["stuckAfterSeconds"] = router.attributes["stuckAfterSeconds"]
+    if router.text("workerThreads"):
+        found.note(router, "workerThreads: not taken over, as further threads do TLS alone; see spec.workerThreads")
     memory = router.text("maxMemory")
     if memory.isdigit():
         number = int(memory)

@@ -71,7 +71,7 @@ class DesiredRouter:
     ref: Ref
     id: str
     ordinal: int
-    # The only attribute whose change needs a restart.
+    # A change of it, or of `worker_threads`, needs a restart.
     mode: str
     listeners: tuple[DesiredListener, ...]
     connectors: tuple[DesiredConnector, ...]
@@ -79,6 +79,7 @@ class DesiredRouter:
     own: tuple[Entity, ...] = ()
     # Entities that all routers of the mesh have.
     shared: tuple[Entity, ...] = ()
+    worker_threads: int = 1
 
     @property
     def entities(self) -> tuple[Entity, ...]:
@@ -166,7 +167,7 @@ def own_seed(router: DesiredRouter) -> str:
 
 def _own(router: DesiredRouter, credentials: str) -> Iterable[Entity]:
     """Return the entities of one router: first the router entity, with attributes that cannot change at run time."""
-    base = router_entity(router.id, router.mode)
+    base = router_entity(router.id, router.mode, router.worker_threads)
     settings = {**base.attributes, "saslConfigDir": credentials, "saslConfigName": USERS_NAME}
     settings |= next((entity.attributes for entity in router.own if entity.type == ROUTER), {})
     yield Entity(ROUTER, base.name, settings)

@@ -144,6 +144,8 @@ class Router:
     max_memory: int | None = None
     # Seconds; 0: never; None: the routers' default.
     stuck_after_s: int | None = None
+    # Threads of each router; those after the first one do TLS.
+    worker_threads: int = 1
     uid: str = ""
     generation: int = 0
     created: str = ""
@@ -192,6 +194,7 @@ def parse_router(manifest: Manifest) -> Router:
         token_profiles=tuple(_token_profile(item) for item in spec.get("tokenProfiles", ())),
         max_memory=_bytes(spec["maxMemory"]) if "maxMemory" in spec else None,
         stuck_after_s=spec.get("stuckAfterSeconds"),
+        worker_threads=spec.get("workerThreads", 1),
         **server_metadata(manifest),
     )
 

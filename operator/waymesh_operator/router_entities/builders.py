@@ -41,9 +41,11 @@ from .names import (
 )
 
 
-def router_entity(router_id: str, mode: str) -> Entity:
-    """The `router` entity of the seed; a change of id or mode needs a restart."""
-    return Entity(ROUTER, router_id, {"id": router_id, "mode": mode})
+def router_entity(router_id: str, mode: str, worker_threads: int = 1) -> Entity:
+    """The `router` entity of the seed; a change of it needs a restart. The default number of threads is left out, so
+    that the seed stays as it was."""
+    threads = {"workerThreads": worker_threads} if worker_threads > 1 else {}
+    return Entity(ROUTER, router_id, {"id": router_id, "mode": mode, **threads})
 
 
 def router_settings(router: Router) -> dict[str, Any]:

@@ -66,6 +66,27 @@ def test_a_field_of_the_pods_restarts_all_when_it_comes_and_when_it_goes(fields:
     assert replaced_pods(wanted(other), live(other)) == 0
 
 
+def test_another_number_of_threads_restarts_all_and_their_seeds_come_first() -> None:
+    threaded = replace(ROUTER, worker_threads=3)
+    assert "annotations" not in live()["spec"]["template"]["metadata"]  # as before there was such a number
+    assert replaced_pods(wanted(threaded), live()) == replaced_pods(wanted(), live(threaded)) == 3
+    assert replaced_pods(wanted(replace(ROUTER, worker_threads=1)), live()) == 0
+    assert replaced_pods(wanted(threaded), live(threaded)) == 0
+    objects = {
+        (kind(item), item["metadata"]["name"]): item for item in desired_cluster(Resources(ROUTER), CONTEXT).objects
+    }
+    observed = ObservedState({**objects, ("StatefulSet", "mesh"): live()})
+    seeds, pods = plan(desired_cluster(Resources(threaded), CONTEXT), observed)
+    assert isinstance(seeds, ApplyObject)
+    assert isinstance(pods, ApplyObject)
+    assert (kind(seeds.manifest), seeds.restarts) == ("ConfigMap", 0)
+    assert pods.describe() == "update StatefulSet mesh: restarts its 3 pods, one after the other"
+
+
+def kind(manifest: Manifest) -> str:
+    return str(manifest["kind"])
+
+
 def test_a_step_that_leaves_the_template_restarts_no_pod() -> None:
     assert replaced_pods(wanted(replace(ROUTER, size=7)), live()) == 0
     limited = replace(ROUTER, pod=Pod(resources={"limits": {"cpu": "500m"}}))

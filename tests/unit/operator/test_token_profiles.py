@@ -241,6 +241,21 @@ def test_the_time_after_which_stalled_links_are_reported_changes_live() -> None:
     assert "stuckAfterSeconds" in refused(stuckAfterSeconds=-1)
 
 
+def test_the_threads_of_a_router_are_in_its_seed_alone() -> None:
+    """No running router is told: it reads the number when it starts."""
+
+    def seeded(**spec: Any) -> Any:
+        desired = desired_cluster(Resources(parsed(**spec)), ClusterContext(OperatorSettings("i"), tls=TLS))
+        (found,) = entities(desired, ROUTER)
+        assert "workerThreads" not in found.attributes
+        seed = next(o for o in desired.objects if o["kind"] == "ConfigMap")["data"]["mesh-0.json"]
+        return json.loads(seed)[0][1].get("workerThreads")
+
+    assert [seeded(), seeded(workerThreads=1), seeded(workerThreads=3)] == [None, None, 3]
+    assert "workerThreads" in refused(workerThreads=0)
+    assert "workerThreads" in refused(workerThreads=65)
+
+
 def test_what_no_router_could_use_is_refused() -> None:
     def profile(**changes: Any) -> str:
         made = {name: value for name, value in {**FILE, **changes}.items() if value is not None}

@@ -229,7 +229,9 @@ def _desired_router(
         DesiredListener(f"listener/{item.name}", "", item.port, security=Security(item.tls, item.auth))
         for item in router.listeners
     )
-    return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
+    return DesiredRouter(
+        router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared, router.worker_threads
+    )
 
 
 SEED_MAPS = (1, 2, 4)

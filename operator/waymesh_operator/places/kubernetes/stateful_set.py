@@ -1,8 +1,8 @@
 """The StatefulSet of a Router, and the annotation that makes the kubelet update files of its pods.
 
 Its pod template changes only for image, resources, placement, labels and annotations of the pods, for the drain
-time-out (which sets the pods' grace period), and for the target of exported files. Everything else is in the ConfigMap
-and the Secrets, which are outside the template.
+time-out (which sets the pods' grace period), for the number of threads, which a router reads when it starts, and for
+the target of exported files. Everything else is in the ConfigMap and the Secrets, which are outside the template.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SECRET_MODE = 0o440
 LAST_LINES = "FallbackToLogsOnError"
 REQUESTS = {"cpu": "10m", "memory": "64Mi"}
 """Requests of routers without `pod.resources`. A router without clients uses about 40 MiB."""
+THREADS_ANNOTATION = "waymesh.io/worker-threads"
+"""Annotation of pods whose routers have more than one thread, so that they restart when the number changes."""
 _OF_ALL_CONTAINERS = ("image", "imagePullPolicy", "securityContext")
 SPREAD_KEYS = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 
@@ -63,8 +65,9 @@ def _pod_metadata(router: Router, context: ClusterContext) -> dict[str, Any]:
     restart the pods."""
     metadata: dict[str, Any] = {"labels": {**router.pod.labels, **labels_of(router.ref.name)}}
     restarted = {RESTARTED_ANNOTATION: context.restarted_at} if context.restarted_at else {}
-    if router.pod.annotations or restarted:
-        metadata["annotations"] = restarted | dict(router.pod.annotations)
+    threads = {THREADS_ANNOTATION: str(router.worker_threads)} if router.worker_threads > 1 else {}
+    if router.pod.annotations or restarted or threads:
+        metadata["annotations"] = restarted | dict(router.pod.annotations) | threads
     return metadata
 
 

@@ -133,7 +133,9 @@ def _desired_router(router: Router, ordinal: int, context: LocalContext, found: 
     telemetry = telemetry_entity(router.telemetry, str(router.ref), context.telemetry)
     managers = (management_vhost(router.ref),) if router.policy.enabled else ()
     shared = (*logs, policy_entity(router.policy), *managers, telemetry, *found.shared)
-    return DesiredRouter(router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared)
+    return DesiredRouter(
+        router.ref, own_id, ordinal, router.role, listeners, connectors, own, shared, router.worker_threads
+    )
 
 
 def _listeners(
