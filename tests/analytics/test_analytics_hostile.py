@@ -66,6 +66,14 @@ def test_a_deep_line_is_set_aside_whatever_else_its_file_has(opened: bytes) -> N
     assert len(parsed("delivery", [flat, shallow, b""]).records) == 2
 
 
+def test_a_line_that_is_not_utf8_in_an_unknown_field_is_set_aside() -> None:
+    good = {"router": "A", "boot": 1_769_731_200_000, "seq": 1, "ts": 1_769_731_200_000_000}
+    first = json.dumps(good).encode()
+    for octets in (b"\xc0\x80", b"\xff", b"\xed\xa0\x80"):
+        found = parsed("delivery", [first, first[:-1] + b',"odd":"' + octets + b'"}', b""])
+        assert (len(found.records), found.corrupt) == (1, 1)
+
+
 def test_a_file_that_unpacks_to_much_is_read_to_a_limit() -> None:
     from waymesh_analytics.store.parsing import unpack
 

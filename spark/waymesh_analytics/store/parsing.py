@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -149,7 +150,7 @@ def _whole(kind: str, data: bytes) -> pa.Table | None:
     """All lines at once; None if pyarrow cannot parse them, or one of them is not a record."""
     if any(field.type in (telemetry.PAIRS, telemetry.COUNTS) for field in KINDS[kind].fields):
         return None
-    if _is_wide(data) or _may_be_deep(data):
+    if _is_wide(data) or _may_be_deep(data) or not _is_utf8(data):
         return None
     if not data.strip():
         return line_schema(kind).empty_table()
@@ -178,6 +179,16 @@ def _may_be_deep(data: bytes) -> bool:
     is a record must not depend on the other lines of its file."""
     beside = data.count(b"{") + data.count(b"[") - data.count(b"\n{")  # more than any line has, but for its first one
     return beside > DEPTH and any(line.count(b"{") + line.count(b"[") > DEPTH for line in BytesIO(data))
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether it is text. pyarrow looks at the fields that it knows only. Nothing is copied."""
+    ends = pa.py_buffer(struct.pack("=ii", 0, len(data)))
+    try:
+        pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _in_range(kind: str, table: pa.Table) -> bool:
