@@ -20,7 +20,10 @@ GROWN_BYTES = 8 << 20
 MANY_CLOSED = 64
 """Memory is trimmed when this number of connections has ended since the last trim, and as many as there are …"""
 FEW_CLOSED = 8
-"""… and fewer than this in the last POLL_S, so that those of a crowd that goes cause one trim: behind the last one."""
+"""… and fewer than this in the last POLL_S, so that those of a crowd that goes cause one trim: behind the last one …"""
+GROWN_LITTLE_BYTES = 2 << 20
+"""… and the process is this much larger than after the last trim: clients that come and go do not make it grow, and a
+trim can take 25 ms if the process has 450 MB."""
 POLL_S = 1.0
 STATM_BYTES = 256
 """More than /proc/self/statm has."""
@@ -93,12 +96,14 @@ class Trimmer:
         process, in bytes. `left`: connections that there are. Returns whether memory was trimmed because of them."""
         used = resident()
         self._resident = self._resident or used
-        grown = connections > self._connections and used - self._resident >= GROWN_BYTES
+        growth = used - self._resident
+        grown = connections > self._connections and growth >= GROWN_BYTES
         still, self._seen = links > self._seen, links
         last = self._trimmed and not still and links > self._links
         few = connections - self._seen_connections < FEW_CLOSED
         self._seen_connections = connections
-        gone = few and connections - self._connections >= max(MANY_CLOSED, left)
+        many = connections - self._connections >= max(MANY_CLOSED, left)
+        gone = few and many and growth >= GROWN_LITTLE_BYTES
         if links - self._links < MANY_ENDED and not grown and not last and not gone:
             return False
         self._trimmed = not last

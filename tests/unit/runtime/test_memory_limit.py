@@ -12,6 +12,7 @@ from waymesh_router.memory.buffers import GIB, MIB, buffer_limits
 from waymesh_router.runtime.memory import (
     FEW_CLOSED,
     GROWN_BYTES,
+    GROWN_LITTLE_BYTES,
     MANY_CLOSED,
     MANY_ENDED,
     TRIM_BYTES,
@@ -129,14 +130,15 @@ def test_memory_is_given_back_when_a_crowd_of_connections_has_gone() -> None:
     assert calls == [0]
 
 
-def test_a_router_of_many_clients_waits_until_as_many_have_gone() -> None:
+def test_a_router_of_many_clients_waits_until_as_many_have_gone_and_it_has_grown() -> None:
     calls: list[int] = []
     trimmer = Trimmer(calls.append)
     left = 3 * MANY_CLOSED
     for ended in range(0, left, FEW_CLOSED - 1):
         trimmer.ended(0, ended, lambda: MIB, left)
+    trimmer.ended(0, left, lambda: MIB + GROWN_LITTLE_BYTES - 1, left)
     assert calls == []
-    trimmer.ended(0, left, lambda: MIB, left)
+    trimmer.ended(0, left, lambda: MIB + GROWN_LITTLE_BYTES, left)
     assert calls == [0]
 
 
