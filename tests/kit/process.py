@@ -148,6 +148,12 @@ class RouterProcess:
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) << 10
 
+    def file_bytes(self) -> int:
+        """The part of the resident set that is pages of files, now: the kernel drops them where memory is limited."""
+        assert self.within is not None, BY_EXEC
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssFile:")) << 10
+
     def cpu_s(self) -> float:
         """CPU seconds used so far, user and system."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
