@@ -13,6 +13,7 @@ from tests.kit.long_turns import LINKS_A_SESSION, Case, Scene, drop
 from tests.kit.pump import core_hub
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS, encode_tracking
 from waymesh_router.core.link_kinds import BALANCED
+from waymesh_router.core.memory_levels import HIGH, NORMAL
 
 PLAIN: Final = {"pattern": None, "waypoint": False, "ingressPhase": None, "egressPhase": None}
 """What else an `address` entity has."""
@@ -112,6 +113,34 @@ def _addresses_of_router(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: other.conn.eof("killed")
 
 
+def _neighbour_credit(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Messages wait for the credit of another router, one at each address; it issues some."""
+    scene = Scene()
+    other = neighbour(scene.hub, "B", credit=0)
+    sender = scene.peer()
+    for number in range(count):
+        scene.core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
+        channel, handle = divmod(number, LINKS_A_SESSION)
+        if channel and not handle:
+            sender.end.feed(frames.begin(channel))
+        sender.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=f"q.{number}"))
+        sender.end.feed(frames.transfer(handle, handle=handle, channel=channel))
+        scene.now_and_then(number)
+    scene.hub.turn()
+    assert len(other.conn.waiting) == count
+    return scene, lambda: other.end.feed(frames.credit(10, 2))
+
+
+def _memory_again(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Senders attached while memory was short, and it is not any more."""
+    scene = Scene()
+    links = scene.core.endpoint_links
+    links.set_memory(HIGH)
+    scene.senders(count, "q.{}".format)
+    assert len(links.withheld) == count
+    return scene, lambda: links.set_memory(NORMAL)
+
+
 def _large_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     """Messages wait for the only consumer that takes their size."""
     scene = Scene()
@@ -180,6 +209,8 @@ DEMAND_CASES: Final[Mapping[str, Case]] = {
     "sender-retires": Case("a link retires; waiting deliveries, half of them from it", _sender_retires),
     "groups-router": Case("another router is lost; deliveries of a group that wait for it", _group_router_lost),
     "groups-addresses": Case("another router is lost; addresses with a delivery of a group", _addresses_of_router),
+    "neighbour-credit": Case("another router issues credit; addresses with a delivery for it", _neighbour_credit),
+    "memory-again": Case("memory is no longer short; senders that got no credit", _memory_again),
     "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
     "uplink-gone": Case("the interior router has no consumer any more; waiting copies", _gone_beyond),
     "uplink-senders": Case("an edge router's client is gone; senders of its uplink for this", _edge_senders_gone),

@@ -12,6 +12,7 @@ from tests.kit.frames import Seen
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.performatives import Flow, Transfer
 from waymesh_router.core.link_kinds import BALANCED
+from waymesh_router.core.portions import AT_ONCE, COST_A_TURN
 
 
 @pytest.fixture
@@ -29,6 +30,11 @@ def sent(peer: Peer) -> list[Any]:
     """Handles of transfers and the flows of links that a peer was sent since the last look."""
     seen = [f.performative for f in peer.frames() if isinstance(f, Seen)]
     return [p for p in seen if isinstance(p, Transfer) or (isinstance(p, Flow) and p.handle is not None)]
+
+
+def transfers(peer: Peer) -> int:
+    """How many a peer was sent since the last look."""
+    return count(sent(peer))
 
 
 def count(found: list[Any]) -> int:
@@ -157,3 +163,38 @@ def test_the_consumer_that_has_become_ready_gets_what_waits_in_order(hub: Hub) -
         assert len(found) == gets
         bodies += [f.payload for f in found]
     assert bodies == [frames.message(b"%d" % n) for n in range(5)]
+
+
+def test_where_many_addresses_wait_credit_is_used_in_portions(hub: Hub) -> None:
+    many = AT_ONCE + 100
+    peer = neighbour(hub, "B", credit=0)
+    core = core_of(hub)
+    sender = hub.peer().open().begin()
+    for number in range(many):
+        core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
+        sender.send(frames.attach_sender(f"s{number}", number, address=f"q.{number}"))
+        sender.send(frames.transfer(number, handle=number))
+    assert len(peer.conn.waiting) == many
+    peer.end.feed(frames.credit(many - 1, 2))
+    assert 0 < many - len(peer.conn.waiting) <= COST_A_TURN
+    while core.context.portions:
+        core.context.portions.run()
+    assert len(peer.conn.waiting) == 1
+    assert transfers(peer) == many - 1
+    peer.end.feed(frames.credit(1, 2, delivery_count=many - 1))
+    assert not peer.conn.waiting
+
+
+def test_a_lost_neighbour_ends_the_use_of_its_credit(hub: Hub) -> None:
+    peer = neighbour(hub, "B", credit=0)
+    core = core_of(hub)
+    sender = hub.peer().open().begin()
+    for number in range(AT_ONCE + 100):
+        core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
+        sender.send(frames.attach_sender(f"s{number}", number, address=f"q.{number}"))
+        sender.send(frames.transfer(number, handle=number))
+    peer.end.feed(frames.credit(5, 2))
+    peer.conn.eof("killed")
+    while core.context.portions:
+        core.context.portions.run()
+    assert not peer.conn.waiting

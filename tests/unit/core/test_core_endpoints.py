@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from tests.kit import frames
+from tests.kit.long_turns import Scene
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from waymesh_amqp.outcomes import RELEASED
 from waymesh_amqp.performatives import Attach, Detach, Flow, Terminus, Transfer
 from waymesh_amqp.types import Described, Symbol
 from waymesh_router.core.attaching import DRAINING
 from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
+from waymesh_router.core.memory_levels import HIGH, NORMAL
+from waymesh_router.core.portions import COST_A_TURN
 
 
 class ControlPlane(ControlPlaneHooks):
@@ -200,3 +203,22 @@ def test_a_retiring_consumer_gets_nothing_more(hub: Hub) -> None:
     sender = client(hub)
     sender.send(frames.attach_sender(), *[frames.transfer(number, settled=True) for number in range(3)])
     assert [len([t for t in peer.take() if isinstance(t, Transfer)]) for peer in (retiring, other)] == [0, 3]
+
+
+def test_links_get_their_credit_in_portions_when_memory_is_no_longer_short() -> None:
+    scene = Scene()
+    core, links = scene.core, scene.core.endpoint_links
+    links.set_memory(HIGH)
+    peer = scene.senders(COST_A_TURN, "q.{}".format)
+    links.set_memory(NORMAL)
+    left = len(links.withheld)
+    assert 0 < left < COST_A_TURN
+    links.set_memory(HIGH)
+    while core.context.portions:
+        core.context.portions.run()
+    assert len(links.withheld) == left, "memory is short again"
+    links.set_memory(NORMAL)
+    while core.context.portions:
+        core.context.portions.run()
+    assert not links.withheld
+    assert all(link.capacity > 0 for link in peer.conn.sessions[0].links if link is not None)

@@ -13,6 +13,7 @@ from waymesh_router.core.model cimport Address, RouterConnection, RouterLink
 @cython.final
 cdef class CreditEvents:
     cdef object writable
+    cdef object addresses
     cdef RoutedLinks routed
     cdef readonly Multicast multicast
     cdef readonly PendingDeliveries pending

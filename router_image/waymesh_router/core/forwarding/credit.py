@@ -15,7 +15,7 @@ from waymesh_router.core.forwarding.spread import Spread
 from waymesh_router.core.forwarding.writable_links import WritableLinks
 from waymesh_router.core.link_routing.transfers import RoutedLinks
 from waymesh_router.core.model import RouterConnection, RouterLink
-from waymesh_router.core.portions import AT_ONCE
+from waymesh_router.core.portions import AT_ONCE, RoundsOfEach
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.link_kinds import DATA
@@ -25,10 +25,15 @@ else:
 if TYPE_CHECKING:
     from waymesh_amqp.connection import Connection
     from waymesh_amqp.session import Session
+    from waymesh_router.core.model import Address
     from waymesh_router.core.portions import Portions
 
 MANY_LINKS = cython.declare(cython.Py_ssize_t, AT_ONCE)
 """Maximum number of links of a connection that are told together that its output has room."""
+MANY_ADDRESSES = cython.declare(cython.Py_ssize_t, AT_ONCE)
+"""Maximum number of addresses for which a neighbour's credit is used together."""
+ADDRESS_COST = 3
+"""Of looking at an address that waits for a neighbour."""
 
 
 class CreditEvents:
@@ -49,6 +54,9 @@ class CreditEvents:
         self.pending = pending
         self.gathering = gathering
         self.pacing = pacing
+        self.addresses: RoundsOfEach[RouterConnection, Address] = RoundsOfEach(
+            portions, "addresses that wait for a neighbour", _waiting, self._serve_next
+        )
 
     def on_credit(self, out: RouterLink) -> None:
         """An outgoing link may have become ready."""
@@ -59,7 +67,9 @@ class CreditEvents:
             self.multicast.send_waiting(out)
         if out.kind == DATA and out.address is None:
             conn: RouterConnection = out.connection
-            if conn.waiting:
+            if len(conn.waiting) > MANY_ADDRESSES:
+                self.addresses.begin(conn)
+            elif conn.waiting:
                 waiting = conn.waiting
                 conn.waiting = {}
                 for address in waiting:
@@ -75,6 +85,17 @@ class CreditEvents:
                     self.pacing.room_grew(out.address)
         if out.drain and not self.goes_on(out):
             out.finish_drain()
+
+    def _serve_next(self, conn: RouterConnection, left: list[Address]) -> int:
+        """A neighbour has issued credit: one of many addresses that wait for it may use it."""
+        address = left.pop()
+        if address not in conn.waiting:  # another one was served, or the connection has ended
+            return 1
+        del conn.waiting[address]
+        self.pending.drain_groups(address, False)
+        if address.pending is not None:
+            self.pending.await_credit(address)
+        return ADDRESS_COST
 
     def goes_on(self, out: RouterLink) -> cython.bint:
         """Whether deliveries wait that may be sent on the link in the next turn of the event loop."""
@@ -128,3 +149,8 @@ class CreditEvents:
         for link in session.links[first : first + count]:
             if link is not None and link.is_sender and link.attached and link.credit > 0:
                 self.on_credit(link)  # type: ignore[arg-type]
+
+
+def _waiting(conn: RouterConnection) -> list[Address]:
+    """The addresses that wait for credit of a neighbour."""
+    return list(conn.waiting)

@@ -25,6 +25,7 @@ from waymesh_router.core.forwarding.ranks import has_priorities
 from waymesh_router.core.link_kinds import READ_MANAGEMENT, UNAVAILABLE, WRITE_MANAGEMENT
 from waymesh_router.core.links.handing_back import HandingBack
 from waymesh_router.core.memory_levels import FULL, NORMAL
+from waymesh_router.core.portions import Rounds
 
 if TYPE_CHECKING:
     from waymesh_amqp.performatives import Attach
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from waymesh_router.core.forwarding.multicast import Multicast
     from waymesh_router.core.forwarding.pending import PendingDeliveries
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
+
+GRANT_COST = 3
+"""Of giving a link its credit, see `Portions`."""
 
 
 class EndpointLinks:
@@ -49,6 +53,7 @@ class EndpointLinks:
         self._addresses = addresses
         self._pending = pending
         self._handing_back = HandingBack(context.portions, pending, copies)
+        self._served = Rounds(context.portions, "links that got no credit", self.withheld, self._serve)
         self._anonymous: Annotations = local_annotations(context.stamp, None)
 
     # ---- attach
@@ -185,14 +190,19 @@ class EndpointLinks:
     def set_memory(self, level: int) -> None:
         """Set the level of memory use, see memory_levels.py: at NORMAL, all links get their credit."""
         self._memory = level
-        if level != NORMAL:
-            return
-        withheld, self.withheld = self.withheld, {}
-        for lk in withheld:
-            conn: RouterConnection = lk.connection
-            lk.capacity = conn.link_capacity
-            if lk.accepting:
-                lk.grant()
+        if level == NORMAL and self.withheld:
+            self._served.begin()
+
+    def _serve(self, lk: RouterLink) -> int:
+        """Memory is no longer short: give a link its credit, unless it has ended or memory is short again."""
+        if self._memory != NORMAL or lk not in self.withheld:
+            return 1
+        del self.withheld[lk]
+        conn: RouterConnection = lk.connection
+        lk.capacity = conn.link_capacity
+        if lk.accepting:
+            lk.grant()
+        return GRANT_COST
 
     # ---- leaving
     def retire(self, lk: RouterLink) -> None:
