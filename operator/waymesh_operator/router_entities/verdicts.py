@@ -30,7 +30,7 @@ from waymesh_operator.resources.vhost_policy import VhostPolicy
 from .builders import address_entity
 from .credentials import LINK_PARTS, SecretData, Secrets, broker_files, link_files, listener_keys, unusable_users
 from .entities import entities_of, refusal
-from .without_effect import listeners_without_users, reserved_address, unusable_endpoint
+from .without_effect import listeners_without_users, reserved_address, takes_everything, unusable_endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,8 @@ def judge(resources: Resources, secrets: Secrets) -> Verdicts:
         if (kind, resource.ref) not in verdicts:
             broker_ref = resource.broker if isinstance(resource, AutoLink | LinkRoute) else None
             verdict = GOOD if broker_ref is None else _reference(broker_ref, verdicts)
+            if verdict.good and isinstance(resource, LinkRoute):
+                verdict = Verdict(message=takes_everything(resource))
             verdicts[kind, resource.ref] = _unless_refused(resource, verdict, secrets)
     return verdicts
 

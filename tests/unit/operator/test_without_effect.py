@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.unit.operator.test_operator_objects import MESH, ROUTER, desire
-from waymesh_operator.resources.dependents import Address
+from tests.unit.operator.test_operator_status import ALL, NOW, ROUTE, conditions, seen
+from waymesh_operator.planning.status.dependents import linkroute_status
+from waymesh_operator.resources.dependents import Address, LinkRoute
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import S3, Ref, Telemetry
 from waymesh_operator.resources.vhost_policy import UserGroup, VhostPolicy
-from waymesh_operator.router_entities.verdicts import judge_router, judge_telemetry
+from waymesh_operator.router_entities.verdicts import GOOD, judge_router, judge_telemetry
 from waymesh_operator.router_entities.without_effect import unusable_endpoint
 
 pytestmark = pytest.mark.engine_independent
@@ -31,6 +34,35 @@ def test_addresses_of_the_routers_themselves_cannot_be_distributed(match: str) -
 @pytest.mark.parametrize("match", ["$management.x", "local", "_local.x", "x/_topo", "$queue"])
 def test_other_addresses_can(match: str) -> None:
     assert desire(addresses=(Address(X, MESH, prefix=match),)).verdicts["Address", X].good
+
+
+@pytest.mark.parametrize("place", [{"prefix": "#"}, {"pattern": "#"}, {"pattern": "/#/#"}])
+@pytest.mark.parametrize(
+    ("direction", "told"), [("in", {"senders"}), ("out", {"receivers"}), ("both", {"senders", "receivers"})]
+)
+def test_a_link_route_for_every_address_says_what_it_takes(
+    place: dict[str, Any], direction: str, told: set[str]
+) -> None:
+    route = LinkRoute(X, MESH, direction, container_id="c", **place)
+    verdict = desire(linkroutes=(route,)).verdicts["LinkRoute", X]
+    assert (verdict.good, verdict.reason) == (True, "Accepted")
+    assert " matches every address" in verdict.message
+    for word, more in (("senders", "without an address"), ("receivers", "dynamic source")):
+        assert (word in verdict.message, more in verdict.message) == ((word in told,) * 2)
+
+
+@pytest.mark.parametrize("place", [{"prefix": "a"}, {"pattern": "a/#"}, {"pattern": "*/#"}])
+def test_other_link_routes_have_nothing_to_say(place: dict[str, Any]) -> None:
+    route = LinkRoute(X, MESH, "both", container_id="c", **place)
+    assert desire(linkroutes=(route,)).verdicts["LinkRoute", X] == GOOD
+
+
+def test_the_condition_of_a_link_route_for_every_address_says_so() -> None:
+    route = replace(ROUTE, prefix=None, pattern="#")
+    found = conditions(linkroute_status(route, seen(replace(ALL, linkroutes=(route,))), {}, NOW))
+    assert found["Accepted"][:2] == ("True", "Accepted")
+    assert found["Accepted"][2].startswith("valid, but # matches every address")
+    assert found["Ready"][0] == "True"
 
 
 def test_a_listener_with_passwords_but_without_users_is_told() -> None:
