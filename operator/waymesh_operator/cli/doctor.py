@@ -39,7 +39,9 @@ _WAITING: Final = {
     "CreateContainerConfigError": "a Secret or ConfigMap that the pod names is missing",
 }
 _SAME_AS: Final = dict.fromkeys(("ErrImagePull", "InvalidImageName", "ErrImageNeverPull"), "ImagePullBackOff")
-_WARNINGS: Final = ("CertificateExpiring", "EdgesWithoutGroup", "MemoryFull", "Unprotected", "OtherOperator")
+_WARNINGS: Final = (
+    "CertificateExpiring", "EdgesWithoutGroup", "MemoryFull", "MemoryTooSmall", "Unprotected", "OtherOperator",
+)  # fmt: skip
 _ALARMS: Final = ("Stalled", *_WARNINGS, "Paused")
 """Conditions that tell of something to know while they are true."""
 _CAUSES: Final = ("Accepted", "ResolvedRefs", "Ready")

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.operator.kit import resource
 from tests.unit.operator.test_operator_status import ALL, CONTEXT, ROUTER, conditions, fits, seen
 from waymesh_operator.places.kubernetes.router_status import router_status
 from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
+from waymesh_operator.resources.router import parse_router
 
 pytestmark = pytest.mark.engine_independent
 
@@ -38,6 +40,22 @@ def test_routers_whose_memory_is_full_are_named() -> None:
     assert conditions(status)["MemoryFull"][:2] == ("True", "LimitReached")
     assert "mesh-1 (limit 1 MiB)" in conditions(status)["MemoryFull"][2]
     assert conditions(status)["Ready"][0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("1M", "0.954 MiB"), ("40Mi", "40 MiB"), ("48Mi", ""), ("400Mi", ""), (0, ""), (None, "")]
+)
+def test_a_limit_below_what_a_router_needs_is_told_beside_ready(limit: str | int | None, said: str) -> None:
+    given = {} if limit is None else {"maxMemory": limit}
+    router = replace(ROUTER, max_memory=parse_router(resource("Router", "mesh", **given)).max_memory)
+    status = router_status(router, seen(replace(ALL, router=router)), {})
+    found = conditions(status)
+    assert ("MemoryTooSmall" in found) is bool(said)
+    if said:
+        assert found["MemoryTooSmall"][:2] == ("True", "NoneForClients")
+        assert f"maxMemory is {said}," in found["MemoryTooSmall"][2]
+    assert found["Ready"][0] == "True"
+    assert fits("Router", status)
 
 
 @pytest.mark.parametrize(

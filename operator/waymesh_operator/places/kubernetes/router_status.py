@@ -27,6 +27,7 @@ from waymesh_operator.planning.status.obstacles import rows as obstacle_rows
 from waymesh_operator.planning.status.warnings import (
     edges_without_group,
     memory_full,
+    memory_too_small,
     other_operator,
     some,
     unprotected,
@@ -133,6 +134,7 @@ def _conditions(router: Router, seen: MeshSnapshot) -> list[Condition]:
         expiring(router, seen),
         unprotected(router),
         memory_full(seen),
+        *memory_too_small(router),
         *edges_without_group(router, seen),
         *other_operator(seen),
     ]

@@ -6,6 +6,10 @@ from waymesh_operator.resources.router import Router
 
 from .conditions import SHOWN, Condition, MeshSnapshot
 
+LEAST_MEMORY_MIB = 48
+"""A started router without clients uses 33 to 45 MiB (bench figure `rss`), so that less leaves nothing for clients. A
+container of 64 MiB, of which routers use 85 %, serves hundreds (`tests/interop/test_limits_small_memory.py`)."""
+
 
 def some(names: list[str]) -> str:
     """The first of the names, and how many more there are."""
@@ -46,6 +50,16 @@ def memory_full(seen: MeshSnapshot) -> Condition:
         return Condition("MemoryFull", False, "NotFull", "no router is at the limit of its memory")
     text = f"new connections and links of clients are refused at {some(full)}; see maxMemory and pod.resources"
     return Condition("MemoryFull", True, "LimitReached", text)
+
+
+def memory_too_small(router: Router) -> list[Condition]:
+    """Return the condition, if `maxMemory` leaves next to nothing for clients."""
+    limit = router.max_memory
+    if not limit or limit >= LEAST_MEMORY_MIB << 20:  # None: the container's limit, 0: no limit
+        return []
+    text = f"maxMemory is {limit / (1 << 20):.3g} MiB, but a router without clients uses up to 45 MiB: few or no "
+    text += f"clients can connect; set at least {LEAST_MEMORY_MIB}Mi"
+    return [Condition("MemoryTooSmall", True, "NoneForClients", text)]
 
 
 def other_operator(seen: MeshSnapshot) -> list[Condition]:
