@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from waymesh_operator.resources.dependents import (
@@ -68,7 +68,7 @@ MAX_FILES_BYTES = 768 * 1024
 """Maximum size of the files of all Brokers and RouterLinks of a mesh. The API server refuses a Secret of more than
 1 MiB: then also users and certificates of listeners would stay as they are."""
 SHOWN = 5
-"""Maximum number of unusable users named in a message."""
+"""Maximum number of unusable users, and of listeners, named in a message."""
 Verdicts = dict[tuple[str, Ref], Verdict]
 Claims = Mapping[str, tuple[str, ...] | None]
 """Access modes of PersistentVolumeClaims by name; None for a claim that does not exist."""
@@ -161,20 +161,22 @@ def stalled(verdict: Verdict, why: str) -> Verdict:
 
 def judge_router(router: Router, secrets: Secrets, claims: Claims) -> Verdict:
     """The verdict on the Router itself."""
-    users = judge_users(router, secrets)
-    if not users.good:
-        return users
-    for listener in router.listeners:
-        if trusts_own_mesh(router.ref, listener):
-            message = f"listener {listener.name}: closed, as its clientAuthorities are those of the mesh itself"
-            return Verdict(accepted=False, reason="OwnAuthority", message=message)
-        verdict = judge_listener(listener, secrets)
-        if not verdict.good:
-            joins = verdict.reason == "SecretMissing" and listener.role in ROLES and listener.authorities
-            command = f"kubectl waymesh link create-token {router.ref.name} --listener {listener.name}"
-            how = f"; {command} makes it" if joins else ""
-            return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}{how}")
-    return judge_telemetry(router, secrets, claims)
+    listeners = (_judge_named(router, listener, secrets) for listener in router.listeners)
+    wrong = together((judge_users(router, secrets), *listeners))
+    return judge_telemetry(router, secrets, claims) if wrong.good else wrong
+
+
+def _judge_named(router: Router, listener: Listener, secrets: Secrets) -> Verdict:
+    """The verdict on a listener, with its name in the message."""
+    if trusts_own_mesh(router.ref, listener):
+        message = f"listener {listener.name}: closed, as its clientAuthorities are those of the mesh itself"
+        return Verdict(accepted=False, reason="OwnAuthority", message=message)
+    verdict = judge_listener(listener, secrets)
+    if verdict.good:
+        return verdict
+    joins = verdict.reason == "SecretMissing" and listener.role in ROLES and listener.authorities
+    how = f"; kubectl waymesh link create-token {router.ref.name} --listener {listener.name} makes it" if joins else ""
+    return replace(verdict, held=False, message=f"listener {listener.name}: {verdict.message}{how}")
 
 
 def trusts_own_mesh(router: Ref, listener: Listener) -> bool:
@@ -204,8 +206,17 @@ def judge_users(router: Router, secrets: Secrets) -> Verdict:
 
 def judge_listener(listener: Listener, secrets: Secrets) -> Verdict:
     """Return whether the Secrets with its certificate and authorities are complete."""
-    verdicts = (_secret(name, secrets.get(name), keys) for name, keys in listener_keys(listener))
-    return next((verdict for verdict in verdicts if not verdict.good), GOOD)
+    return together(_secret(name, secrets.get(name), keys) for name, keys in listener_keys(listener))
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The first verdict that is not good, with the messages of others of its kind: all that is to be mended at once."""
+    bad = [verdict for verdict in verdicts if not verdict.good]
+    if not bad:
+        return GOOD
+    messages = list(dict.fromkeys(one.message for one in bad if one.accepted == bad[0].accepted))
+    more = f"; and {len(messages) - SHOWN} more" if len(messages) > SHOWN else ""
+    return replace(bad[0], message="; ".join(messages[:SHOWN]) + more)
 
 
 def _broker(broker: Broker, router: Router, secrets: Secrets) -> Verdict:

@@ -16,6 +16,7 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.listener import Listener
 from waymesh_operator.resources.router import Ref, Router
 from waymesh_operator.router_entities.names import LISTENER, SSL_PROFILE, Entity
+from waymesh_operator.router_entities.verdicts import judge_router
 from waymesh_operator.tls.rollover import TlsRequest, next_tls
 
 pytestmark = pytest.mark.engine_independent
@@ -132,3 +133,18 @@ def test_an_unusable_secret_is_told_and_the_listener_never_falls_back_to_the_mes
     assert profile_of(desired) == profile_of(desire(OWN))
     assert files(desired) == {}
     assert not desired.obstacles.starting, "the rest of the mesh goes on"
+
+
+def test_all_secrets_that_are_missing_are_named_at_once() -> None:
+    listeners = tuple(
+        Listener(f"n{k}", 5670 + k, tls=True, auth="scram", users="people", certificate=f"tls-{k}") for k in range(6)
+    )
+    message = judge_router(Router(MESH, listeners=listeners[:2]), {}, {}).message
+    users = "Secret people with the users of the listeners does not exist: no user can log in"
+    missing = [f"listener n{k}: Secret tls-{k} does not exist" for k in range(6)]
+    assert message == "; ".join((users, *missing[:2]))
+    verdict = judge_router(Router(MESH, listeners=listeners), {}, {})
+    assert (verdict.accepted, verdict.resolved_refs, verdict.reason) == (True, False, "SecretMissing")
+    assert verdict.message == "; ".join((users, *missing[:4], "and 2 more"))
+    there = {"people": {"alice": b"secret"}, **{f"tls-{k}": {"tls.crt": b"x", "tls.key": b"x"} for k in range(6)}}
+    assert judge_router(Router(MESH, listeners=listeners), there, {}).good

@@ -294,5 +294,6 @@ def test_a_door_without_its_secret_says_what_makes_it() -> None:
     context = replace(CONTEXT, secrets={"door": None, "doors": None})
     found = conditions(router_status(router, seen(replace(ALL, router=router), context, refused=refused), {}))
     how = "kubectl waymesh link create-token mesh --listener door makes it"
-    assert found["Ready"] == ("False", "SecretMissing", f"listener door: Secret door does not exist; {how}")
+    missing = "Secret door does not exist; Secret doors does not exist"
+    assert found["Ready"] == ("False", "SecretMissing", f"listener door: {missing}; {how}")
     assert found["Programmed"] == found["Ready"], "not in the words of the routers"

@@ -11,7 +11,7 @@ from waymesh_operator.resources.manifests import Document, manifest_files, read_
 from waymesh_operator.resources.router import Router, ref_of
 from waymesh_operator.resources.validation import Checked, check
 from waymesh_operator.router_entities.tokens import UNKNOWN, judge_tokens
-from waymesh_operator.router_entities.verdicts import Verdict, judge_listener, judge_users
+from waymesh_operator.router_entities.verdicts import Verdict, judge_listener, judge_users, together
 
 
 class ManifestFiles:
@@ -108,6 +108,5 @@ def _secret_problems(documents: Iterable[Document], checked: Checked) -> Iterato
 
 def _secrets_of(router: Router, checked: Checked) -> Verdict:
     secrets = checked.secrets_of(router.ref.namespace)
-    verdicts = (judge_users(router, secrets), *(judge_listener(one, secrets) for one in router.listeners))
-    wrong = next((verdict for verdict in verdicts if not verdict.good), None)
-    return wrong or judge_tokens(router, secrets, UNKNOWN)
+    wrong = together((judge_users(router, secrets), *(judge_listener(one, secrets) for one in router.listeners)))
+    return judge_tokens(router, secrets, UNKNOWN) if wrong.good else wrong
