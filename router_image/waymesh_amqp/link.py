@@ -223,11 +223,12 @@ class Link:
             self.flow_soon()
 
     def return_credit(self) -> None:
-        """A delivery of this link has ended: return its credit."""
+        """A delivery of this link has ended: return its credit, at once if the sender has none. Up to a quarter of the
+        capacity is collected while it has some."""
         self.outstanding -= 1
         if self.accepting:
             self.replenish += 1
-            if (self.replenish * 4 >= self.capacity or self.held_back) and not self.flow_due:
+            if (self.replenish * 4 >= self.capacity or self.credit <= 0 or self.held_back) and not self.flow_due:
                 self.flow_soon()
 
     def use_up(self, number: cython.longlong) -> None:

@@ -54,15 +54,38 @@ def test_2_6_7_credit_is_counted_from_the_initial_delivery_count(mapped: Peer) -
 def test_2_6_7_credit_comes_back_when_deliveries_are_done_with(mapped: Peer) -> None:
     mapped.send(frames.attach_sender())
     link = mapped.handler.links[0]
-    for i in range(10):
+    for i in range(9):
         mapped.send(frames.transfer(i))
-    assert link.credit == 0
+    assert link.credit == 1
     link.return_credit()
     link.return_credit()
     assert mapped.take() == []
     link.return_credit()
     (flow,) = flows(mapped.take())
-    assert (flow.delivery_count, flow.link_credit) == (10, 3)
+    assert (flow.delivery_count, flow.link_credit) == (9, 4)
+
+
+def test_2_6_7_a_sender_without_credit_gets_back_each_one_at_once(mapped: Peer) -> None:
+    """A consumer may settle nothing more until it has what the sender cannot send."""
+    mapped.send(frames.attach_sender())
+    link = mapped.handler.links[0]
+    for i in range(10):
+        mapped.send(frames.transfer(i))
+    link.return_credit()
+    (flow,) = flows(mapped.take())
+    assert (flow.delivery_count, flow.link_credit) == (10, 1)
+
+
+def test_2_6_7_a_sender_that_uses_its_last_credit_gets_what_was_collected(mapped: Peer) -> None:
+    mapped.send(frames.attach_sender())
+    link = mapped.handler.links[0]
+    for i in range(9):
+        mapped.send(frames.transfer(i))
+    link.return_credit()
+    link.return_credit()
+    assert mapped.take() == []
+    (flow,) = flows(mapped.send(frames.transfer(9)))
+    assert (flow.delivery_count, flow.link_credit) == (10, 2)
 
 
 @pytest.mark.parametrize("settled", [False, True])
