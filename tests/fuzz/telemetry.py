@@ -24,7 +24,7 @@ from tests.fuzz.telemetry_files import BOOT_MS, HOURS, ROUTERS, Maker
 from waymesh_schema.telemetry import KINDS, FileName
 
 MOST_S: Final = 120.0
-"""A file that takes longer is a finding: of CPU in a task, of all its time in a run of Spark."""
+"""A file that takes longer is a finding: of CPU in a task. A run of Spark may take five times as long, of all time."""
 MOST_BYTES: Final = 1500 << 20
 """More resident memory of a process that does the work of a task is a finding."""
 MEMORY: Final = "MiB of memory"
