@@ -24,12 +24,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from proton import Message
-from proton.handlers import MessagingHandler
+from proton.handlers import IOHandler, MessagingHandler
 from proton.reactor import Container
 
 TICK_S = 0.02
 GIVE_UP_S = 60.0
 """How long a sender that was told to stop waits for outcomes."""
+
+
+class Transports(IOHandler):
+    """proton 0.40 fails when a connection's time is up in the same moment in which it has ended."""
+
+    def on_selectable_expired(self, event: Any) -> None:
+        if event.selectable._transport is not None:
+            super().on_selectable_expired(event)
 
 
 class Client(MessagingHandler):
@@ -277,7 +285,7 @@ def main() -> int:
     options = parser.parse_args()
     client: Sender | Receiver = Sender(options) if options.what == "send" else Receiver(options)
     signal.signal(signal.SIGTERM, client.stop)
-    Container(client).run()
+    Container(client, global_handler=Transports()).run()
     print(json.dumps(client.report()), flush=True)
     return 0
 
