@@ -9,7 +9,7 @@ from typing import Final
 from tests.kit import frames
 from tests.kit.answering import Container, neighbour
 from tests.kit.groups import configure, message
-from tests.kit.long_turns import LINKS_A_SESSION, Case, Scene, drop
+from tests.kit.long_turns import LINKS_A_SESSION, MOST, Case, Scene, drop
 from tests.kit.pump import core_hub
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS, encode_tracking
 from waymesh_router.core.link_kinds import BALANCED
@@ -141,6 +141,25 @@ def _memory_again(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: links.set_memory(NORMAL)
 
 
+def _budget_free(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Senders are held, each with a message that waits; half of the router's budget is free once one has been sent."""
+    scene = Scene()
+    budget = scene.core.budget
+    budget.set_limits(1, MOST, MOST)
+    budget.small = 0
+    consumer = scene.receivers(1, lambda _: "q")
+    sender = scene.senders(count, lambda _: "q")
+    for number in range(count):
+        channel, handle = divmod(number, LINKS_A_SESSION)
+        sender.end.feed(frames.transfer(handle, handle=handle, channel=channel))
+        scene.now_and_then(number)
+    scene.hub.turn()
+    assert len(budget.braked) == count
+    budget.set_limits(MOST, MOST, MOST)
+    budget.small = 0
+    return scene, lambda: scene.send(consumer, frames.credit(1))
+
+
 def _large_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     """Messages wait for the only consumer that takes their size."""
     scene = Scene()
@@ -211,6 +230,7 @@ DEMAND_CASES: Final[Mapping[str, Case]] = {
     "groups-addresses": Case("another router is lost; addresses with a delivery of a group", _addresses_of_router),
     "neighbour-credit": Case("another router issues credit; addresses with a delivery for it", _neighbour_credit),
     "memory-again": Case("memory is no longer short; senders that got no credit", _memory_again),
+    "budget-free": Case("the router's budget has room again; senders that are held", _budget_free),
     "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
     "uplink-gone": Case("the interior router has no consumer any more; waiting copies", _gone_beyond),
     "uplink-senders": Case("an edge router's client is gone; senders of its uplink for this", _edge_senders_gone),

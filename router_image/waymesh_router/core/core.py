@@ -81,7 +81,7 @@ class Core(Handler):
         Handler.__init__(self)
         self.context = CoreContext(router_id, now, rng, log, edge)
         self.counters = Counters()
-        self.budget = BufferBudget()
+        self.budget = BufferBudget(self.context.portions)
         sections = Sections()
         self.sampling = DeliverySampling(self.context, self.counters, sections)
         # deliveries

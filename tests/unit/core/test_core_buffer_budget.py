@@ -9,11 +9,13 @@ import pytest
 from tests.kit import frames
 from tests.kit.budget import waiting_deliveries
 from tests.kit.frames import Seen
+from tests.kit.long_turns import Scene
 from tests.kit.pump import Hub, Peer, core_hub, core_of
 from tests.unit.core.edge_peer import EdgePeer, configure
 from waymesh_amqp.performatives import Transfer
 from waymesh_router.core.core import Core
 from waymesh_router.core.forwarding.buffer_budget import BRANCH_BYTES, RECORD_BYTES, UNLIMITED, BufferBudget
+from waymesh_router.core.portions import AT_ONCE, COST_A_TURN
 
 BODY = b"x" * (1024 - RECORD_BYTES)
 SIZE = len(frames.message(BODY)) + RECORD_BYTES
@@ -178,6 +180,78 @@ def test_all_held_senders_of_a_router_go_on_together(hub: Hub) -> None:
     assert [link_of(sender).braked for sender in senders] == [True, True]
     assert len(take(receivers[0], 10)) == 10
     assert [link_of(sender).braked for sender in senders] == [False, False]
+
+
+def held(hub: Hub, count: int, router: int, connection: int) -> tuple[Peer, Peer]:
+    """A consumer, and a client with many held links, each with a message that waits for this consumer."""
+    scene = Scene(hub)
+    receiver, sender = consumer(hub), scene.senders(count, lambda _: "q")
+    budget = budget_of(hub)
+    budget.set_limits(router, connection, LARGE)
+    budget.small = 0
+    for number in range(count):
+        sender.end.feed(frames.transfer(number, frames.message(b""), handle=number))
+    assert len(budget.braked) == count
+    budget.set_limits(LARGE, LARGE, LARGE)
+    budget.small = 0
+    return receiver, sender
+
+
+def finish(hub: Hub) -> None:
+    """Do all portions."""
+    while core_of(hub).context.portions:
+        core_of(hub).context.portions.run()
+
+
+@pytest.mark.parametrize("limits", [(1, LARGE), (LARGE, 1)], ids=["router", "connection"])
+def test_where_many_links_are_held_they_go_on_in_portions(hub: Hub, limits: tuple[int, int]) -> None:
+    budget = budget_of(hub)
+    many = AT_ONCE + 100
+    receiver, sender = held(hub, many, *limits)
+    assert len(take(receiver, 1)) == 1
+    assert not budget.full
+    assert not sender.conn.full
+    assert 0 < many - len(budget.braked) <= COST_A_TURN
+    lost = next(reversed(budget.braked))
+    sender.end.feed(frames.detach(many - 1))
+    assert lost not in budget.braked
+    finish(hub)
+    assert (budget.braked, sender.session().holds) == ({}, 0)
+    assert not any(link.braked for link in sender.session().links if link is not None)
+
+
+def test_links_stay_held_if_the_budget_is_used_up_before_their_turn(hub: Hub) -> None:
+    budget = budget_of(hub)
+    receiver, sender = held(hub, AT_ONCE + 200, 1, LARGE)
+    assert len(take(receiver, 1)) == 1
+    left = list(budget.braked)
+    assert len(left) > AT_ONCE
+    budget.full = True
+    finish(hub)
+    assert list(budget.braked) == left
+    assert sender.session().holds == len(left)
+    assert len(take(receiver, 1, 1)) == 1
+    assert not budget.full
+    assert 0 < len(budget.braked) < len(left)
+    finish(hub)
+    assert not budget.braked
+
+
+def test_of_many_held_links_only_those_with_room_go_on(hub: Hub) -> None:
+    """One connection has room again, another one has not."""
+    budget = budget_of(hub)
+    receiver, sender = held(hub, AT_ONCE + 100, LARGE, 1)
+    consumer(hub, "elsewhere")
+    other = producer(hub, "elsewhere")
+    budget.set_limits(LARGE, 16384, LARGE)
+    budget.small = 0
+    send(other, 20)
+    budget.set_limits(LARGE, LARGE, LARGE)
+    budget.small = 0
+    assert len(take(receiver, 1)) == 1
+    assert not sender.conn.full
+    finish(hub)
+    assert list(budget.braked) == [link_of(other)]
 
 
 # ---- what a delivery counts beside its bytes

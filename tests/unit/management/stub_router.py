@@ -24,6 +24,7 @@ from waymesh_router.core.link_health import LinkHealth
 from waymesh_router.core.link_routing.held import HeldAttaches
 from waymesh_router.core.link_routing.routes import LinkRoutes
 from waymesh_router.core.model import Address, Node, RouterConnection, RouterLink
+from waymesh_router.core.portions import Portions
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 from waymesh_router.management.assembly import build_agent
 from waymesh_router.management.look_ups import KnownNames, LookUpNeeded
@@ -65,7 +66,7 @@ class StubCore:
         self.counters = Counters()
         self.uplink = None
         self.edges: Any = SimpleNamespace(without_group=set())
-        self.budget = BufferBudget()
+        self.budget = BufferBudget(Portions())
         self.denied: dict[str, int] = {}
         unused: Any = None
         containers = Containers(HeldAttaches(unused))

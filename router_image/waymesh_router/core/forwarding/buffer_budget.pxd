@@ -15,6 +15,7 @@ cdef class BufferBudget:
     cdef public long long small
     cdef public long long replies
     cdef public dict braked
+    cdef object resuming
     cpdef set_limits(self, long long router, long long connection, long long link)
     cdef int take(self, Queued q, Py_ssize_t size) except -1
     cdef int check(self, RouterLink lk) except -1

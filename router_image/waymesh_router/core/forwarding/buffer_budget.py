@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 
 import cython
 
+from waymesh_router.core.portions import AT_ONCE, Rounds
+
 if TYPE_CHECKING:
     from waymesh_router.core.model import Queued, RouterConnection, RouterLink
+    from waymesh_router.core.portions import Portions
 
 SMALL_BYTES = cython.declare(cython.longlong, 65536)
 REPLIES_PART = cython.declare(cython.longlong, 8)
@@ -35,12 +38,16 @@ BRANCH_BYTES = 100
 """What each consumer takes for which a copy of a waiting delivery waits (measured)."""
 TOLERANCE = cython.declare(cython.longlong, 16 << 20)
 """`excess` is set at twice the router's limit and these bytes: what a few sessions may send before they are held."""
+MANY_HELD = cython.declare(cython.Py_ssize_t, AT_ONCE)
+"""Maximum number of held links that are examined together."""
+RESUME_COST = 3
+"""Of examining a held link, see `Portions`."""
 
 
 class BufferBudget:
     """Counts the bytes of waiting deliveries, and holds the sessions of senders that exceed a limit."""
 
-    def __init__(self) -> None:
+    def __init__(self, portions: Portions) -> None:
         self.kept = 0  # bytes that wait now
         self.peak = 0  # maximum of `kept` since it was last reset
         self.full = False  # `kept` has exceeded `per_router` and has not fallen to half of it yet
@@ -52,7 +59,8 @@ class BufferBudget:
         self.per_link = UNLIMITED
         self.small = SMALL_BYTES  # bytes a link may keep even if others have used up the shared budgets
         self.replies = 0  # bytes of the router's own messages that wait for credit, not in `kept`
-        self.braked: dict[RouterLink, None] = {}  # links whose sessions are held
+        self.braked: dict[RouterLink, None] = {}  # links whose sessions are held, in this order
+        self.resuming = Rounds(portions, "links that are held", self.braked, self._resume_next)
 
     def set_limits(self, router: cython.longlong, connection: cython.longlong, link: cython.longlong) -> None:
         """Set the limits, in bytes. Held sessions stay held until they have room within the new limits."""
@@ -192,10 +200,19 @@ class BufferBudget:
             self.resume(lk)
 
     def resume_all(self, conn: RouterConnection | None) -> None:
-        """Examine all held links again, or those of one connection."""
+        """Examine all held links again, or those of one connection; with many of them, all in portions."""
+        if len(self.braked) > MANY_HELD:
+            self.resuming.begin()
+            return
         for lk in list(self.braked):
             if conn is None or lk.connection is conn:
                 self.resume(lk)
+
+    def _resume_next(self, lk: RouterLink) -> int:
+        """A budget had room again: examine one of many links that were held then."""
+        if lk in self.braked:
+            self.resume(lk)
+        return RESUME_COST
 
     def resume(self, lk: RouterLink) -> None:
         """Release the session of a held link if there is room for more."""
