@@ -213,6 +213,26 @@ def _edge_senders_gone(count: int) -> tuple[Scene, Callable[[], object]]:
     return scene, lambda: uplink.tick(0.0)
 
 
+def _lookups_lost(count: int) -> tuple[Scene, Callable[[], object]]:
+    """Attaches at an edge router wait for what the interior router says of link routes, and the uplink is lost."""
+    scene = Scene(core_hub(router_id="E", edge=True))
+    interior = Container(scene.hub, container_id="A", credit=MOST, role="edge")
+    for session in interior.conn.sessions.values():
+        interior.send(frames.flow(session.channel, incoming_window=MOST, outgoing_window=MOST))
+    interior.peer.end.on_bytes = drop
+    client = scene.peer()
+    for number in range(count):
+        channel, handle = divmod(number, LINKS_A_SESSION)
+        if channel and not handle:
+            client.end.feed(frames.begin(channel))
+        client.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=f"q.{number}"))
+        scene.now_and_then(number)
+    scene.hub.turn()
+    assert client.conn.links == count
+    assert not scene.core.addresses.keys() & {"M0q.0", f"M0q.{count - 1}"}
+    return scene, lambda: interior.conn.eof("killed")
+
+
 def _send_many(scene: Scene, count: int, data: bytes) -> None:
     sender = scene.senders(1, lambda _: "q")
     for number in range(count):
@@ -234,5 +254,6 @@ DEMAND_CASES: Final[Mapping[str, Case]] = {
     "large-lost": Case("their consumer is lost; deliveries that only this one takes", _large_lost),
     "uplink-gone": Case("the interior router has no consumer any more; waiting copies", _gone_beyond),
     "uplink-senders": Case("an edge router's client is gone; senders of its uplink for this", _edge_senders_gone),
+    "lookups-lost": Case("an edge router's uplink is lost; attaches that wait for a lookup", _lookups_lost),
     "groups-retires": Case("a link retires; waiting deliveries of a group, half of them", _groups_retire),
 }

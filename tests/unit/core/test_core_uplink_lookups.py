@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.kit import frames
-from tests.kit.pump import Hub, core_of
+from tests.kit.pump import Hub, Peer, core_of
 from tests.unit.core.interior_peer import Interior, attached, client, credit_of, edge_hub, route, wait
 from waymesh_amqp.performatives import Detach
 from waymesh_router.core.edge.messages import NOT_FOUND, OK
+from waymesh_router.core.portions import COST_A_TURN
 
 
 @pytest.fixture
@@ -110,3 +111,67 @@ def test_a_link_route_whose_container_is_here_is_not_looked_up(hub: Hub) -> None
     assert credit_of(answers) == 10
     assert [link.address for link in broker.links] == ["lr.a"]
     assert interior.lookups() == []
+
+
+def refused(peer: Peer) -> list[int]:
+    """Handles of the links that were refused since the last look."""
+    return [answer.handle for answer in peer.take() if isinstance(answer, Detach)]
+
+
+def finish(hub: Hub) -> None:
+    """Do all portions."""
+    while core_of(hub).context.portions:
+        core_of(hub).context.portions.run()
+
+
+@pytest.mark.parametrize("how", ["late", "lost"])
+def test_many_attaches_are_refused_in_portions(hub: Hub, how: str) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, *[frames.attach_receiver(f"r{n}", n, address=f"lr.{n}") for n in range(COST_A_TURN)])
+    requests = interior.lookups()
+    assert len(requests) == COST_A_TURN
+    interior.answer(requests[1], NOT_FOUND, False, False)
+    consumer.take()
+    if how == "late":
+        wait(hub, 3.1)
+    else:
+        interior.peer.peer.kill()
+    first = refused(consumer)
+    assert 0 < len(first) < COST_A_TURN // 4
+    assert first == [0, *range(2, len(first) + 1)], "oldest first, without the answered one"
+    consumer.send(frames.detach(COST_A_TURN - 1))
+    finish(hub)
+    assert sorted(first + refused(consumer)) == [0, *range(2, COST_A_TURN - 1)]
+    assert not consumer.conn.over
+
+
+def test_attaches_for_the_next_uplink_wait_while_those_of_the_lost_one_are_refused(hub: Hub) -> None:
+    lost = Interior(hub, link_routes=True)
+    following = Interior(hub, "B", link_routes=True)
+    consumer, _ = client(hub, *[frames.attach_receiver(f"r{n}", n, address=f"lr.{n}") for n in range(COST_A_TURN)])
+    lost.peer.peer.kill()
+    first = refused(consumer)
+    assert 0 < len(first) < COST_A_TURN
+    other, answers = client(hub, frames.attach_receiver(address="lr.a"))
+    assert not answers
+    (request,) = following.lookups()
+    finish(hub)
+    assert sorted(first + refused(consumer)) == list(range(COST_A_TURN))
+    assert other.take() == []
+    following.answer(request, NOT_FOUND, False, False)
+    assert attached(other.take())
+    wait(hub, 3.1)
+    assert other.take() == []
+
+
+def test_an_answer_that_comes_before_its_attach_is_refused_counts(hub: Hub) -> None:
+    interior = Interior(hub, link_routes=True)
+    consumer, _ = client(hub, *[frames.attach_receiver(f"r{n}", n, address=f"lr.{n}") for n in range(COST_A_TURN)])
+    requests = interior.lookups()
+    wait(hub, 3.1)
+    first = refused(consumer)
+    for number in (COST_A_TURN - 1, len(first)):
+        interior.answer(requests[number], NOT_FOUND, False, False)
+        assert attached(consumer.take())
+    finish(hub)
+    assert refused(consumer) == list(range(len(first) + 1, COST_A_TURN - 1))
