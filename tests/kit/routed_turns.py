@@ -128,6 +128,28 @@ def _sessions_idle(count: int) -> Built:
     return scene, scene.core.routed_attaches.tick
 
 
+def _routes(count: int) -> Scene:
+    """Link routes to a container that is not there."""
+    scene = Scene()
+    for number in range(count):
+        scene.core.linkroutes.add({**ROUTE, "identity": f"{number}", "prefix": f"b.{number}"})
+    return scene
+
+
+def _container_comes(count: int) -> Built:
+    scene = _routes(count)
+    return scene, lambda: Container(scene.hub)
+
+
+def _container_goes(count: int) -> Built:
+    scene = _routes(count)
+    container = Container(scene.hub)
+    for turn in scene.turns(lambda: None):
+        turn()
+    assert len(list(scene.core.linkroutes.advertised())) == 2 * count
+    return scene, lambda: container.conn.eof("killed")
+
+
 ALL_CASES: Final[Mapping[str, Case]] = {
     **CASES,
     **DEMAND_CASES,
@@ -137,5 +159,7 @@ ALL_CASES: Final[Mapping[str, Case]] = {
     "routed-detach": Case("their receiver detaches; unsettled deliveries on a link route", _receiver_detached),
     "routed-links": Case("a container is lost; routed links to it", _links_of_container),
     "routed-client": Case("a client is lost; its routed links", _links_of_client),
+    "routes-there": Case("a container connects; link routes to it", _container_comes),
+    "routes-gone": Case("a container is lost; link routes to it", _container_goes),
     "routed-sessions": Case("their links are gone; sessions for routed links, a quarter as many", _sessions_idle),
 }

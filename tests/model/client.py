@@ -13,6 +13,7 @@ from waymesh_amqp.errors import RESOURCE_LIMIT_EXCEEDED
 from waymesh_amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Terminus, Transfer
 from waymesh_amqp.settings import ConnectionSettings
 from waymesh_amqp.types import Described, Symbol
+from waymesh_router.core.link_routing.endings import LINK_LOST
 
 ANNOTATIONS = b"\x00\x53\x72"
 CAPACITY = 8
@@ -258,7 +259,9 @@ class Client:
         """The answer to our detach; or the other side of a routed link has ended, and this one with it."""
         link = self.by_their_handle(detach.handle)
         if link is None:
-            assert detach.error is None, detach
+            ended = [k for k in self.links if k.theirs == detach.handle][-1]
+            lost = ended.address in self.may_end and detach.error is not None and detach.error.condition == LINK_LOST
+            assert lost or detach.error is None, detach  # lost: the other side has ended, too, which crossed our detach
             return
         again = self.may_try_again and detach.error is not None and detach.error.condition == RESOURCE_LIMIT_EXCEEDED
         assert again or link.address in self.may_end, detach

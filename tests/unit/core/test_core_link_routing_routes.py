@@ -14,6 +14,7 @@ from waymesh_router.core.control_plane_hooks import ControlPlaneHooks
 from waymesh_router.core.link_kinds import LINK_BALANCED
 from waymesh_router.core.link_routing.offers import ContainerCapabilities
 from waymesh_router.core.link_routing.routes import LinkRoute, LinkRoutes
+from waymesh_router.core.portions import COST_A_TURN
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
 
 
@@ -166,3 +167,85 @@ def test_the_offer_for_an_address_counts_other_routers_too(hub: Hub) -> None:
     Container(hub, offered_capabilities=[Symbol("A"), Symbol("B")])
     assert routes.offer_for("b2.q") == ContainerCapabilities(("B",))
     assert routes.offer_for("other") is None
+
+
+def many_routes(hub: Hub) -> LinkRoutes:
+    """Link routes to a container that is not there."""
+    routes = routes_of(hub)
+    for number in range(COST_A_TURN):
+        routes.add(attrs(str(number), prefix=f"b.{number}"))
+    return routes
+
+
+def finish(hub: Hub) -> None:
+    """Do all portions."""
+    while core_of(hub).context.portions:
+        core_of(hub).context.portions.run()
+
+
+def test_many_routes_are_told_in_portions_when_their_container_comes_or_goes(hub: Hub) -> None:
+    core_of(hub).context.telemetry = telemetry = Telemetry()
+    routes = many_routes(hub)
+    telemetry.states.clear()
+    container = Container(hub)
+    assert 0 < len(mesh(hub).known) < COST_A_TURN // 4
+    assert telemetry.states == [("inactive", "active")] * len(mesh(hub).known)
+    finish(hub)
+    assert len(mesh(hub).known) == len(telemetry.states) == COST_A_TURN
+    telemetry.states.clear()
+    container.close()
+    assert COST_A_TURN * 3 // 4 < len(mesh(hub).known) < COST_A_TURN
+    finish(hub)
+    assert (mesh(hub).known, routes.advertised()) == ({}, [])
+    assert telemetry.states == [("active", "inactive")] * COST_A_TURN
+
+
+def test_routes_that_change_before_they_are_told(hub: Hub) -> None:
+    """What is deleted or created between two portions is right at once, and stays so."""
+    routes = many_routes(hub)
+    Container(hub)
+    later = next(n for n in range(COST_A_TURN) if f"Cb.{n}" not in mesh(hub).known)
+    early = next(n for n in range(COST_A_TURN) if f"Cb.{n}" in mesh(hub).known)
+    routes.remove(str(later))
+    routes.remove(str(early))
+    routes.add(attrs("new", prefix="new"))
+    assert "Cnew" in mesh(hub).known
+    finish(hub)
+    kept = {f"Cb.{n}" for n in range(COST_A_TURN)} - {f"Cb.{later}", f"Cb.{early}"}
+    assert set(mesh(hub).known) == {*kept, "Cnew"}
+
+
+def test_a_container_that_goes_and_comes_while_routes_are_told(hub: Hub) -> None:
+    routes = many_routes(hub)
+    container = Container(hub)
+    finish(hub)
+    container.close()
+    withdrawn = COST_A_TURN - len(mesh(hub).known)
+    assert withdrawn
+    again = Container(hub, offered_capabilities=[Symbol("A")])
+    finish(hub)
+    assert len(mesh(hub).known) == COST_A_TURN
+    assert all(offer == {"capabilities": ["A"], "naming": {}} for offer in mesh(hub).offers.values())
+    again.close()
+    other = Container(hub, "else")
+    finish(hub)
+    assert mesh(hub).known == {}
+    other.close()
+    for number in range(COST_A_TURN):
+        routes.remove(str(number))
+    assert (len(routes), core_of(hub).addresses) == (0, {})
+
+
+def test_routes_of_a_connection_end_with_it_at_once(hub: Hub) -> None:
+    """Also while others are told in portions: its container may create them again."""
+    routes = many_routes(hub)
+    container, own = Container(hub), Container(hub)
+    for number in range(COST_A_TURN):
+        routes.add(attrs(f"own-{number}", prefix=None, pattern=f"own.{number}"), own.conn)
+    container.close()
+    assert len(routes) == 2 * COST_A_TURN
+    own.close()
+    assert len(routes) == COST_A_TURN
+    assert not any("own" in key for key in mesh(hub).known)
+    finish(hub)
+    assert mesh(hub).known == {}

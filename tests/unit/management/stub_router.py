@@ -61,17 +61,17 @@ class StubCore:
         self.nodes: dict[str, Node] = {}
         self.started_at = STARTED
         self.log = log
-        self.context: Any = SimpleNamespace(telemetry=TelemetryHooks())
+        self.context: Any = SimpleNamespace(telemetry=TelemetryHooks(), portions=Portions())
         self.now = NOW
         self.counters = Counters()
         self.uplink = None
         self.edges: Any = SimpleNamespace(without_group=set())
-        self.budget = BufferBudget(Portions())
+        self.budget = BufferBudget(self.context.portions)
         self.denied: dict[str, int] = {}
         unused: Any = None
         containers = Containers(HeldAttaches(unused))
         self.autolinks = AutoLinks(unused, unused, containers, unused, unused, unused)
-        self.linkroutes = LinkRoutes(unused, unused, containers)
+        self.linkroutes = LinkRoutes(self.context, unused, containers)  # type: ignore[arg-type]
         for number, name in enumerate(COUNTERS, start=1):
             setattr(self.counters, name, number)
 

@@ -5,7 +5,7 @@ Routing chapter "Configuring Link Routing", Dispatch book "Link Routing", inter-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from waymesh_router.core.addresses.keys import connection_route_key, link_route_key
@@ -18,6 +18,7 @@ from waymesh_router.core.link_routing.offers import (
     common_capabilities,
     read_offer,
 )
+from waymesh_router.core.portions import RoundsOfEach
 
 if TYPE_CHECKING:
     from waymesh_router.core.addresses.table import AddressTable
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 BOTH = ("in", "out")
 ACTIVE, INACTIVE = "active", "inactive"
+TELL_COST = 10
+"""Of telling the mesh and telemetry about a link route, see `Portions`."""
 
 
 class LinkRoute:
@@ -56,6 +59,8 @@ class LinkRoutes:
         self._containers = containers
         self._entities: dict[str, LinkRoute] = {}
         self._own: dict[str, list[LinkRoute]] = {}
+        self._by_place: dict[Place, dict[LinkRoute, None]] = {}
+        self._telling = RoundsOfEach(context.portions, "link routes", self._routes_to, self._tell_next)
         self._advertised: set[str] = set()
         self.ended: Callable[[str], None] = self.remove
         """Called with the identity of a link route whose connection is closed; removes it."""
@@ -70,12 +75,18 @@ class LinkRoutes:
             raise ValueError(f"link route pattern: {attrs['pattern']!r} has no words")
         place = None if conn is None else ("id", str(conn.id))
         entity = self._entities[attrs["identity"]] = LinkRoute(attrs, place)
+        if entity.place is not None:
+            self._by_place.setdefault(entity.place, {})[entity] = None
         self.activate(entity)
         self._report(entity)
 
     def remove(self, identity: str) -> None:
         """Delete a `linkRoute` entity; its links stay."""
         entity = self._entities.pop(identity)
+        if entity.place is not None:
+            del self._by_place[entity.place][entity]
+            if not self._by_place[entity.place]:
+                del self._by_place[entity.place]
         self.deactivate(entity)
         self._context.telemetry.linkroute(entity, entity.reported, None)
 
@@ -137,20 +148,36 @@ class LinkRoutes:
         self._context.control_plane.local_added(key, LINK_BALANCED)
 
     def containers_changed(self, conn: RouterConnection) -> None:
-        """A container connected or disconnected."""
-        places = places_of(conn)
-        entities = [entity for entity in self._entities.values() if entity.place in places]
-        for key in {key for entity in entities for key in entity.keys}:
+        """A container connected or disconnected: tell of the link routes to it, in portions."""
+        for place in places_of(conn):
+            if place in self._by_place:
+                self._telling.begin(place)
+
+    def _routes_to(self, place: Place) -> Collection[LinkRoute]:
+        return self._by_place.get(place, {})
+
+    def _tell_next(self, place: Place, left: list[LinkRoute]) -> int:
+        """Tell of one of the link routes to a place, as it is now, unless it was deleted meanwhile."""
+        entity = left.pop()
+        return self._tell(entity) if entity in self._routes_to(place) else 1
+
+    def _tell(self, entity: LinkRoute) -> int:
+        """Tell the mesh and telemetry whether a link route has a connected container; returns the cost."""
+        for key in entity.keys:
             self._advertise(key)
-        for entity in entities:
-            self._report(entity)
+        self._report(entity)
+        return TELL_COST + sum(len(self._own[key]) for key in entity.keys)
 
     def container_closed(self, conn: RouterConnection) -> None:
-        """A container disconnected: the link routes that belong to its connection end."""
+        """A container disconnected: the link routes that belong to its connection end.
+
+        They end at once, as the container may create them again with its next connection. They are few, see
+        management/connection_link_routes.py.
+        """
+        for entity in list(self._routes_to(("id", str(conn.id)))):
+            self._tell(entity)
+            self.ended(entity.attrs["identity"])
         self.containers_changed(conn)
-        place = ("id", str(conn.id))
-        for identity in [identity for identity, entity in self._entities.items() if entity.place == place]:
-            self.ended(identity)
 
     def serving(self, key: str) -> Iterator[tuple[LinkRoute, RouterConnection]]:
         """The entities with this key, each with the connections to its container."""
