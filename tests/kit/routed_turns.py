@@ -8,8 +8,9 @@ from typing import Final
 from tests.kit import frames
 from tests.kit.answering import Container
 from tests.kit.demand_turns import DEMAND_CASES
-from tests.kit.long_turns import CASES, MOST, SETTINGS, Case, Scene, drop
+from tests.kit.long_turns import CASES, LINKS_A_SESSION, MOST, SETTINGS, Case, Scene, drop
 from tests.kit.pump import Peer
+from waymesh_amqp.performatives import Terminus
 
 ROUTE: Final = {"identity": "1", "direction": "both", "prefix": "b", "connection": "broker"}
 SESSIONS_OF: Final = 4
@@ -150,6 +151,14 @@ def _container_goes(count: int) -> Built:
     return scene, lambda: container.conn.eof("killed")
 
 
+def _dynamic(count: int) -> Built:
+    scene = RoutedScene()
+    peer = scene.senders(count, "a/{}".format)
+    channel, handle = (count - 1) // LINKS_A_SESSION, min(count, LINKS_A_SESSION)
+    source = Terminus("source", dynamic=True)
+    return scene, lambda: peer.end.feed(frames.attach_receiver("dynamic", handle, channel=channel, source=source))
+
+
 ALL_CASES: Final[Mapping[str, Case]] = {
     **CASES,
     **DEMAND_CASES,
@@ -161,5 +170,6 @@ ALL_CASES: Final[Mapping[str, Case]] = {
     "routed-client": Case("a client is lost; its routed links", _links_of_client),
     "routes-there": Case("a container connects; link routes to it", _container_comes),
     "routes-gone": Case("a container is lost; link routes to it", _container_goes),
+    "dynamic": Case("a client attaches a receiver with a dynamic address; other links of its session", _dynamic),
     "routed-sessions": Case("their links are gone; sessions for routed links, a quarter as many", _sessions_idle),
 }

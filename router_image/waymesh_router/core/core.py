@@ -104,7 +104,7 @@ class Core(Handler):
         self.address_table = AddressTable(self.context, pending)
         self.remote_routers = RemoteRouters(self.context, self.address_table, pending, choice)
         self.demand = Demand(self.context, self.address_table, self.spread)
-        self.endpoint_links = EndpointLinks(self.context, self.address_table, pending, multicast)
+        self.endpoint_links = EndpointLinks(self.context, self.address_table, pending, multicast, self.link_registry)
         self.mesh_links = MeshLinks(self.context, self.link_registry)
         self.containers = Containers(HeldAttaches(self.refuse_unanswered))
         self.autolinks = AutoLinks(

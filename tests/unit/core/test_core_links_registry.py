@@ -51,3 +51,49 @@ def test_a_client_s_link_is_not_one_of_a_container(hub: Hub) -> None:
     hub.peer().open().begin().send(frames.attach_receiver())
     (link,) = core_of(hub).links.values()
     assert not link.container
+
+
+def test_sessions_that_manage_are_known_until_their_last_link_for_it_ends(hub: Hub) -> None:
+    registry = core_of(hub).link_registry
+    core_of(hub).address_table.subscribe("M0$management", lambda *_: None)
+    peer, other = hub.peer().open().begin(), hub.peer().open().begin()
+    managing, plain = peer.session(), other.session()
+    for handle in range(2):
+        peer.send(frames.attach_sender(f"s{handle}", handle, address="$management"))
+    other.send(frames.attach_sender(address="q"), frames.attach_receiver("r", 1, address="$management"))
+    assert (registry.manages(managing), registry.manages(plain)) == (True, False)
+    peer.send(frames.detach(0))
+    assert registry.manages(managing)
+    peer.send(frames.detach(1))
+    assert not registry.manages(managing)
+    peer.send(frames.attach_sender("s2", 0, address="$management"))
+    assert registry.manages(managing)
+    peer.kill()
+    assert not registry.manages(managing)
+
+
+def test_the_router_has_dynamic_sources_of_a_session_only_as_long_as_it_manages(hub: Hub) -> None:
+    """The dynamic source of one that never did, or has detached its links for this, goes to the container."""
+    route = {"identity": "1", "direction": "both", "pattern": "#", "connection": "broker"}
+    core_of(hub).linkroutes.add(route)
+    container = Container(hub)
+    peer = hub.peer().open().begin()
+    core_of(hub).address_table.subscribe("M0$management", lambda *_: None)
+    dynamic_source = Terminus("source", dynamic=True)
+    peer.send(frames.attach_sender("a", 0, address="$management"), frames.attach_sender("b", 1, address="$management"))
+    peer.send(frames.attach_receiver("c", 2, source=dynamic_source))
+    assert container.links == []
+    peer.send(frames.detach(0))
+    peer.send(frames.attach_receiver("d", 3, source=dynamic_source))
+    assert container.links == [], "one is left"
+    peer.send(frames.begin(1))
+    peer.send(frames.attach_receiver("e", 0, channel=1, source=dynamic_source))
+    assert len(container.links) == 1, "another session"
+    peer.send(frames.detach(1))
+    peer.send(frames.attach_receiver("f", 4, source=dynamic_source))
+    assert len(container.links) == 2
+    peer.send(frames.attach_sender("a", 0, address="$management"))
+    peer.kill()
+    again = hub.peer().open().begin()
+    again.send(frames.attach_receiver("g", 0, source=dynamic_source))
+    assert len(container.links) == 3

@@ -233,6 +233,7 @@ class AutoLinks:
         address = link.address = self._addresses.get(auto.key)
         if auto.incoming:
             address.producers.append(link)
+            self._links.joined(link, address)
             link.stored = auto.fallback
             link.strip = conn.strip_in
             link.capacity = conn.link_capacity

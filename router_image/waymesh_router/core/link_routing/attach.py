@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from waymesh_amqp.errors import FRAME_SIZE_TOO_SMALL, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from waymesh_amqp.performatives import Attach, ErrorInfo
 from waymesh_router.core import tenants
-from waymesh_router.core.addresses.keys import MOBILE, is_management_key, of_routers
+from waymesh_router.core.addresses.keys import MOBILE, of_routers
 from waymesh_router.core.addresses.patterns import split_words
 from waymesh_router.core.attaching import Refusal
 from waymesh_router.core.forwarding.annotations import FALLBACK
@@ -28,7 +28,6 @@ from waymesh_router.core.links.mesh_links import INTER_ROUTER, to_router
 from waymesh_router.events.event import short
 
 if TYPE_CHECKING:
-    from waymesh_amqp.session import Session
     from waymesh_router.core.addresses.table import AddressTable
     from waymesh_router.core.containers.registry import Containers
     from waymesh_router.core.core_context import CoreContext
@@ -136,7 +135,7 @@ class RoutedAttaches:
         if text is None or ((conn.tenant or lk.edge) and not text):
             # Without an address, a tenant could leave its address space, and an edge router has links of its own.
             return None, None
-        if not text and not to_router(conn) and rewriting.is_dynamic_source(attach) and _manages(lk.session):
+        if not text and not to_router(conn) and rewriting.is_dynamic_source(attach) and self._links.manages(lk.session):
             return None, None
         routing_address = rewriting.added_routing_address(attach) if to_router(conn) else conn.route_address
         temporary = rewriting.is_temporary(attach)
@@ -342,13 +341,3 @@ class RoutedAttaches:
         _, entity = self._made.pop(route.made, (None, None)) if route.made else (None, None)
         if entity is not None:
             self._link_routes.deactivate(entity)
-
-
-def _manages(session: Session) -> bool:
-    """Whether the session has a link for management requests: if so, replies use an address of this router.
-
-    A link route for `#` sends all other dynamic sources to the container; replies reach addresses there only while the
-    container is connected.
-    """
-    addresses = (link.address for link in session.links if link is not None and not link.is_sender)  # type: ignore[attr-defined]
-    return any(address is not None and is_management_key(address.key) for address in addresses)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from waymesh_router.core.core_context import CoreContext
     from waymesh_router.core.forwarding.multicast import Multicast
     from waymesh_router.core.forwarding.pending import PendingDeliveries
+    from waymesh_router.core.links.registry import LinkRegistry
     from waymesh_router.core.model import Address, RouterConnection, RouterLink
 
 GRANT_COST = 3
@@ -44,7 +45,12 @@ class EndpointLinks:
     """Consumers and producers of addresses."""
 
     def __init__(
-        self, context: CoreContext, addresses: AddressTable, pending: PendingDeliveries, copies: Multicast
+        self,
+        context: CoreContext,
+        addresses: AddressTable,
+        pending: PendingDeliveries,
+        copies: Multicast,
+        links: LinkRegistry,
     ) -> None:
         self.turned_away: list[RouterConnection] = []  # connections that opened while the router drains
         self.withheld: dict[RouterLink, None] = {}  # incoming links that get no credit because memory is short
@@ -52,6 +58,7 @@ class EndpointLinks:
         self._context = context
         self._addresses = addresses
         self._pending = pending
+        self._links = links
         self._handing_back = HandingBack(context.portions, pending, copies)
         self._served = Rounds(context.portions, "links that got no credit", self.withheld, self._serve)
         self._anonymous: Annotations = local_annotations(context.stamp, None)
@@ -135,6 +142,7 @@ class EndpointLinks:
         lk.annotations = local_annotations(self._context.stamp, bare_address(text), phase)
         lk.address = address
         address.producers.append(lk)
+        self._links.joined(lk, address)
         lk.accept(attach, attach.source, tenants.as_written(conn.tenant, target))
         self.producer_joined(lk, address)
 
@@ -224,6 +232,7 @@ class EndpointLinks:
         """Remove a link from its address."""
         if not lk.is_sender:
             if self._addresses.take_out(address.producers, lk):
+                self._links.left(lk, address)
                 if not address.producers and address.key.startswith(MOBILE):
                     self._context.control_plane.producer_removed(address)
         elif self._addresses.take_out(address.consumers, lk):
