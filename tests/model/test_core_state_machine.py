@@ -186,6 +186,8 @@ class CoreMachine(RuleBasedStateMachine):
         link.client.begin_delivery(delivery)
         while whole and link.open is not None and link.client.may_send > 0:
             self.read_all()
+            if not link.alive:
+                break  # the other side of a routed link has ended
             if link.client.may_send > 0:
                 link.client.continue_delivery(link)
         self.read_all()
