@@ -25,6 +25,11 @@ GROWN_LITTLE_BYTES = 2 << 20
 """… and the process is this much larger than after the last trim: clients that come and go do not make it grow, and a
 trim can take 25 ms if the process has 450 MB."""
 POLL_S = 1.0
+CLEARINGS = 40
+"""So often, each POLL_S, what Python keeps for itself is freed after a trim: from one time to the next, one of the
+numbers that the router replaces leaves the blocks of what has ended. Decision 0109."""
+BLOCK_BYTES = 1 << 20
+"""What is free in Python's blocks must be measured again when the process is smaller by one of them."""
 STATM_BYTES = 256
 """More than /proc/self/statm has."""
 
@@ -58,12 +63,14 @@ def resident_bytes() -> int:
 
 
 def clear_caches() -> None:
-    """Free the small objects that Python keeps for itself, each of which keeps a block of 1 MiB. Decision 0075.
+    """Free the small objects that Python keeps for itself, each of which keeps a block of 1 MiB. Decisions 0075, 0109.
 
-    They are free tuples, up to 2,000 of each length, lists and dicts, which only a full collection frees: it examines
-    nothing here. And names in the cache of attributes: code in C that looks one up, such as `utcoffset` for the time of
-    a log line, often makes a new string each time, and the cache has 4,096 places.
+    They are free tuples, up to 2,000 of each length, floats, lists and dicts, which only a full collection frees: it
+    examines nothing here. The youngest objects are examined before: those in cycles would stay until the hourly one.
+    And names in the cache of attributes: code in C that looks one up, such as `utcoffset` for the time of a log line,
+    often makes a new string each time, and the cache has 4,096 places.
     """
+    gc.collect(0)
     gc.freeze()
     gc.collect()
     gc.unfreeze()
@@ -79,11 +86,18 @@ class Trimmer:
     """Returns freed memory to the system: glibc keeps memory that was freed below a block in use until malloc_trim."""
 
     def __init__(
-        self, trim: Callable[[int], object] | None = None, free: Callable[[], object] = lambda: None
+        self,
+        trim: Callable[[int], object] | None = None,
+        free: Callable[[], object] = lambda: None,
+        clear: Callable[[], object] = clear_caches,
     ) -> None:
         """`trim`: called instead of the C library's malloc_trim, which some libraries do not have. `free`: called
-        before it when links or connections have ended."""
+        before it when links or connections have ended. `clear`: called CLEARINGS times after that, see
+        `clear_caches`."""
         self._free = free
+        self._clear = clear
+        self._clearings = 0  # that are left
+        self._cleared = 0  # bytes of the process when its free memory was measured
         self._trim = trim or getattr(ctypes.CDLL(None), "malloc_trim", None)
         self._most = 0
         self._links = self._connections = 0  # that had ended at the last trim
@@ -93,7 +107,7 @@ class Trimmer:
 
     def ended(self, links: int, connections: int, resident: Callable[[], int], left: int = 0) -> bool:
         """Must be called every POLL_S. `links`, `connections`: how many have ended so far. `resident()`: memory of the
-        process, in bytes. `left`: connections that there are. Returns whether memory was trimmed because of them."""
+        process, in bytes. `left`: connections that there are. Returns whether memory was given back because of them."""
         used = resident()
         self._resident = self._resident or used
         growth = used - self._resident
@@ -105,13 +119,25 @@ class Trimmer:
         many = connections - self._connections >= max(MANY_CLOSED, left)
         gone = few and many and growth >= GROWN_LITTLE_BYTES
         if links - self._links < MANY_ENDED and not grown and not last and not gone:
-            return False
+            return self._cleared_again(used)
         self._trimmed = not last
         self._links, self._connections = links, connections
         self._free()
         if self._trim is not None:
             self._trim(0)
-        self._resident = resident()
+        self._resident = self._cleared = resident()
+        self._clearings = CLEARINGS
+        return True
+
+    def _cleared_again(self, used: int) -> bool:
+        """Does not change `_resident`, so that it causes no trim."""
+        if not self._clearings:
+            return False
+        self._clearings -= 1
+        self._clear()
+        if self._cleared - used < BLOCK_BYTES:
+            return False
+        self._cleared = used
         return True
 
     def poll(self, waiting: int, most: int) -> None:

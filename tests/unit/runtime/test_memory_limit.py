@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
+import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from waymesh_router.memory.buffers import GIB, MIB, buffer_limits
 from waymesh_router.runtime.memory import (
+    BLOCK_BYTES,
+    CLEARINGS,
     FEW_CLOSED,
     GROWN_BYTES,
     GROWN_LITTLE_BYTES,
@@ -142,6 +147,24 @@ def test_a_router_of_many_clients_waits_until_as_many_have_gone_and_it_has_grown
     assert calls == [0]
 
 
+def test_what_python_keeps_is_freed_again_after_a_trim_and_causes_none() -> None:
+    """Memory that is given back by it is told, as what is free is measured again then."""
+    calls: list[int] = []
+    cleared: list[None] = []
+    trimmer = Trimmer(calls.append, clear=lambda: cleared.append(None))
+    assert not trimmer.ended(0, 0, lambda: 9 * MIB)
+    assert cleared == []
+    assert trimmer.ended(MANY_ENDED, 0, lambda: 9 * MIB)
+    assert not trimmer.ended(MANY_ENDED, 0, lambda: 9 * MIB - BLOCK_BYTES + 1)
+    assert trimmer.ended(MANY_ENDED, 0, lambda: 9 * MIB - BLOCK_BYTES)
+    assert not trimmer.ended(MANY_ENDED, 0, lambda: 9 * MIB - BLOCK_BYTES)
+    for _ in range(CLEARINGS):
+        trimmer.ended(MANY_ENDED, 0, lambda: 9 * MIB)
+    assert len(cleared) == CLEARINGS
+    assert not trimmer.ended(MANY_ENDED, 1, lambda: 9 * MIB - BLOCK_BYTES + GROWN_BYTES)
+    assert calls == [0], "the process has not grown since the trim"
+
+
 def test_connections_that_come_and_go_all_the_time_cause_no_trim() -> None:
     calls: list[int] = []
     trimmer = Trimmer(calls.append)
@@ -172,6 +195,55 @@ def test_cached_names_of_attributes_end() -> None:
         getattr(gc, f"attribute {number}", None)
     clear_caches()
     assert sys.getallocatedblocks() - before <= FREE * 0.1
+
+
+REPLACED = """
+from waymesh_router.runtime.memory import BLOCK_BYTES, CLEARINGS, clear_caches
+
+def blocks():
+    return len({id(value) // BLOCK_BYTES for value in values})
+
+values = [0.0] * 20
+ended = []
+for number in range(len(values)):
+    ended.append([float(each) for each in range(2 * BLOCK_BYTES // 24)])
+    values[number] = number + 0.5
+seen = [blocks()]
+ended.clear()
+for clear in (lambda: None, clear_caches):
+    clear_caches()
+    for again in range(CLEARINGS):
+        for number in range(len(values)):
+            values[number] = number + again + 0.25
+        clear()
+    seen.append(blocks())
+print(*seen)
+"""
+
+
+def test_values_that_are_replaced_leave_the_blocks_of_what_has_ended() -> None:
+    """Python keeps up to 100 free floats, and hands the last one out first: without `clear_caches`, a value that is
+    replaced again and again stays where the one before it was, and each of these blocks stays, too. In a process of its
+    own, as others have free places in many blocks."""
+    done = subprocess.run([sys.executable, "-c", REPLACED], capture_output=True, check=True, text=True)
+    before, kept, cleared = map(int, done.stdout.split())
+    assert before >= 15, "they are in blocks of their own"
+    assert kept >= 10, "this version of Python keeps them"
+    assert cleared <= 5
+
+
+def test_young_objects_in_cycles_end() -> None:
+    """They would stay until the next collection of all objects."""
+    gc.disable()  # it could take them for older ones just now
+    try:
+        young = Trimmer(lambda _: None)
+        young._free = partial(isinstance, young, Trimmer)  # refers to itself
+        seen = weakref.ref(young)
+        del young
+        clear_caches()
+    finally:
+        gc.enable()
+    assert seen() is None
 
 
 def test_what_is_in_use_stays_subject_to_collection() -> None:
