@@ -167,6 +167,9 @@ cdef class Address:
     cdef public dict targets
     cdef public list nearest
     cdef public list ways
+    cdef public dict ways_from
+    cdef public list order
+    cdef public int ordered
     cdef public long long nearest_by
     cdef public object subscriber
     cdef public bint exchange

@@ -222,7 +222,6 @@ class Address:
         self.treatment = treatment
         self.priority = -1
         self.config: Mapping[str, Any] | None = None
-        self.version = 0  # of the configuration that it has, see `AddressTable.version`
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.lone: RouterLink | None = None  # no other consumer has credit, while deliveries wait; None: unknown
         self.producers: list[RouterLink] = []  # local incoming links
@@ -235,14 +234,15 @@ class Address:
         self.targets: dict[str, Target] = {}  # remote routers with consumers, by id
         self.nearest: list[Target] | None = None  # targets of least cost; None: must be computed
         self.ways: list[Target] | None = None  # one target for each neighbour toward any; None: must be computed
-        self.nearest_by = 0  # the paths for which they were computed, see `ConsumerChoice.paths`
+        self.ways_from: dict[str, list[Target]] | None = None  # the same by ingress router, see target_lists.py
+        self.order: list[Target] | None = None  # those to try first come first; None: must be computed
+        self.nearest_by = self.ordered = 0  # `ConsumerChoice.paths` then; see `target_lists.BY_LOAD`
         self.subscriber: Callable[[Any, RouterLink], object] | None = None  # of the router itself, see own_messages.py
         self.exchange = self.dead = False  # the subscriber is an exchange; the address was removed
         self.turn = self.run = 0  # a consumer by its place, and how many more it gets: see `choice.pick_soonest`
-        self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
-        self.concurrency = 0  # deliveries that each consumer works on at a time, as configured; 0: unknown
+        self.usual = self.held_since = 0.0  # seconds in which its consumers settle one, 0: unknown; see `watched`
+        self.version = self.concurrency = 0  # see `AddressTable.version`, `concurrency_of`: configured; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
-        self.held_since = 0.0
         self.paced: dict[RouterLink, None] | None = None  # the links to it that have a Pace
         self.hungry = False  # deliveries wait for its consumers somewhere in the mesh, see Demand
         self.pending: PendingQueue | None = None

@@ -27,6 +27,7 @@ from waymesh_router.core.forwarding import exclusive, groups
 from waymesh_router.core.forwarding.annotations import FALLBACK
 from waymesh_router.core.forwarding.pending import PendingDeliveries
 from waymesh_router.core.forwarding.ranks import has_priorities
+from waymesh_router.core.forwarding.target_lists import forget_targets
 from waymesh_router.core.link_kinds import BALANCED, CLOSEST, LINK_BALANCED, TREATMENTS, UNAVAILABLE
 from waymesh_router.core.model import Address, Node, RouterLink, Target
 from waymesh_router.core.portions import AT_ONCE, Rounds, RoundsOfEach
@@ -197,7 +198,8 @@ class AddressTable:
 
     def refresh(self, address: Address) -> None:
         """After a change of consumers: issue or withdraw producers' credit, send or release pending deliveries."""
-        address.nearest = address.ways = address.lone = None
+        forget_targets(address)
+        address.lone = None
         if address.groups is not None:
             self.on_groups(address)
         if address.tracked is not None:

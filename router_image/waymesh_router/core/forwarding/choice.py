@@ -21,7 +21,7 @@ if cython.compiled:
         spread_over_several,
         windows_hold,
     )
-    from cython.cimports.waymesh_router.core.forwarding.target_lists import nearest, ways
+    from cython.cimports.waymesh_router.core.forwarding.target_lists import by_load, load_of, nearest, ways, ways_from
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 else:
     from waymesh_router.core.forwarding.priorities import leads_to_leader, pick_prioritized
@@ -33,7 +33,7 @@ else:
         spread_over_several,
         windows_hold,
     )
-    from waymesh_router.core.forwarding.target_lists import nearest, ways
+    from waymesh_router.core.forwarding.target_lists import by_load, load_of, nearest, ways, ways_from
     from waymesh_router.core.link_kinds import CLOSEST, DEFAULT_PRIORITY
 
 if TYPE_CHECKING:
@@ -221,9 +221,20 @@ class ConsumerChoice:
         """The remote path with the lowest load if it is below `least`, else `best`."""
         load: cython.longlong
         target: Target
+        order = by_load(address, self.paths)
+        if order is not None:
+            for t in order:
+                target = t
+                if load_of(target) >= least:
+                    break
+                found = self.remote_link(target, annotations)
+                if found is not None and found.ready():
+                    self.picked = target
+                    return found
+            return best
         for t in address.targets.values():
             target = t
-            load = target.outstanding + target.node.cost
+            load = load_of(target)
             if load < least:
                 found = self.remote_link(target, annotations)
                 if found is not None and found.ready():
@@ -294,7 +305,7 @@ class ConsumerChoice:
         outs: list[RouterLink] = list(address.consumers)
         seen: dict[RouterConnection | None, None] = {}
         enters: cython.bint = came_by is None and not annotations.trace
-        for t in ways(address, self.paths) if enters else list(address.targets.values()):
+        for t in ways(address, self.paths) if enters else ways_from(address, annotations, self.paths):
             target = t
             neighbour = target.neighbour()
             if neighbour is None or neighbour.connection is came_by or neighbour.connection in seen:
@@ -374,13 +385,13 @@ def pick_soonest_remote(
         target = t
         if target.speed is None:
             choice.spread.measure_target(target)
-        if by_window and (none_here or target.window.announced >= 0.0) and is_full(target):
-            continue
         each = target.speed.each if target.speed.each > 0.0 else usual
-        cost = (target.outstanding + target.node.cost + 1) * each
+        cost = (load_of(target) + 1) * each
         if cost < target.window.least:
             cost = target.window.least
         if cost < least:
+            if by_window and (none_here or target.window.announced >= 0.0) and is_full(target):
+                continue
             found = choice.remote_link(target, annotations)
             if found is not None and found.ready():
                 best = found

@@ -153,6 +153,7 @@ class Demand:
                 self._spread.measure_target(target)
             target.window.announced = float(ranks[-1][1])
         target.ranks = ranks
+        address.ordered = 0
         changed = exclusive.hear(address, target, body, self._context.router_id)
         self._ranked.setdefault(address, Ranked(address.ingress))
         self._look_at_ranks(address, changed)

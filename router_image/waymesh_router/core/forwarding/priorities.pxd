@@ -12,7 +12,6 @@ cdef RouterLink pick_remote_prioritized(
     long long highest,
     long long least,
 )
-cdef long long rank_of(Target target) except? -1
 cdef RouterLink pick_exclusive(ConsumerChoice choice, Address address, Annotations annotations)
 cdef bint leads_to_leader(ConsumerChoice choice, Address address, Annotations annotations) except -1
 cdef Target leader_for(Address address, Annotations annotations)

@@ -14,9 +14,11 @@ from waymesh_router.core.forwarding.exclusive import Exclusive, leader
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
+    from cython.cimports.waymesh_router.core.forwarding.target_lists import by_rank, load_of, rank_of
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST
 else:
     from waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
+    from waymesh_router.core.forwarding.target_lists import by_rank, load_of, rank_of
     from waymesh_router.core.link_kinds import CLOSEST
 
 if TYPE_CHECKING:
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 
 LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 """Larger than any number of deliveries."""
+LAST = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFE)
+"""`rank_of` a router without room, for deliveries that windows do not limit."""
 NOBODY = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFF)
 """Lower than any priority."""
-LAST = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFE)
-"""The rank of a router without room, for deliveries that windows do not limit."""
 
 
 def pick_prioritized(choice: ConsumerChoice, address: Address, annotations: Annotations) -> RouterLink | None:
@@ -98,15 +100,27 @@ def pick_remote_prioritized(
     rank: cython.longlong
     load: cython.longlong
     target: Target
+    order = None if by_window else by_rank(address, choice.paths)
+    if order is not None:
+        for t in order:
+            target = t
+            rank = rank_of(target)
+            if rank < highest or (rank == highest and load_of(target) >= least):
+                break
+            found = choice.remote_link(target, annotations)
+            if found is not None and found.ready():
+                choice.picked = target
+                return found
+        return best
     for t in address.targets.values():
         target = t
         if address.ranked and target.speed is None:
             choice.spread.measure_target(target)
         rank = rank_of(target)
-        if by_window and (rank == LAST or is_full(target)):
-            continue
-        load = target.outstanding + target.node.cost
+        load = load_of(target)
         if rank < highest or (rank == highest and load >= least):
+            continue
+        if by_window and (rank == LAST or is_full(target)):
             continue
         found = choice.remote_link(target, annotations)
         if found is not None and found.ready():
@@ -150,15 +164,3 @@ def leader_for(address: Address, annotations: Annotations) -> Target | None:
     if annotations.here and own.keeps():
         return None
     return leader(address)
-
-
-def rank_of(target: Target) -> cython.longlong:
-    """The priority of the consumers of another router that would get one more delivery; LAST: they have no room."""
-    if target.ranks is None:
-        return 0
-    priority: cython.longlong
-    until: cython.longlong
-    for priority, until in target.ranks:
-        if target.outstanding < until:
-            return priority
-    return LAST

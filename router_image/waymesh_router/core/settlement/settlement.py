@@ -66,6 +66,7 @@ class Settlement:
         if target is not None:
             d.target = target
             target.outstanding += 1
+            target.address.ordered = 0
             if target.speed is not None:
                 self.spread.sent_to_target(d, target)
         elif out.speed is not None:
@@ -238,6 +239,7 @@ class Settlement:
         if d.target is not None:
             target: Target = d.target
             target.outstanding -= 1
+            target.address.ordered = 0
             d.target = None
             if target.speed is not None:
                 self.spread.target_settled(d, target, done)
