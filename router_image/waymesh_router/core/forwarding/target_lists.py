@@ -81,14 +81,14 @@ def by_neighbour(address: Address, ingress: str | None) -> list[Target]:
 def by_load(address: Address, paths: cython.longlong) -> list[Target] | None:
     """The targets, those with the lowest load first, in the order of `Address.targets` if it is the same.
 
-    None if something has changed since the last call, or there is only one: then to compare all once costs less.
+    None if something has changed since the last call: then to compare all once costs less.
     """
-    return in_order(address, BY_LOAD, paths) if len(address.targets) > 1 else None
+    return in_order(address, BY_LOAD, paths)
 
 
 def by_rank(address: Address, paths: cython.longlong) -> list[Target] | None:
     """The same, those of the highest rank first."""
-    return in_order(address, BY_RANK, paths) if len(address.targets) > 1 else None
+    return in_order(address, BY_RANK, paths)
 
 
 def in_order(address: Address, order: cython.int, paths: cython.longlong) -> list[Target] | None:
