@@ -184,11 +184,9 @@ class CoreMachine(RuleBasedStateMachine):
         delivery = Delivery(link.client.next_id, body, settled, link, audience, parts, address)
         self.sent.append(delivery)
         link.client.begin_delivery(delivery)
-        while whole and link.open is not None and link.client.may_send > 0:
+        while whole and link.alive and link.open is not None and link.client.may_send > 0:
             self.read_all()
-            if not link.alive:
-                break  # the other side of a routed link has ended
-            if link.client.may_send > 0:
+            if link.alive and link.client.may_send > 0:  # alive: the other side has not ended
                 link.client.continue_delivery(link)
         self.read_all()
 
