@@ -15,7 +15,7 @@ from tests.operator.fake_kube import FakeKube
 from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_operator.kube import OWNED, RESOURCES
 from waymesh_operator.places.kubernetes.monitoring import Heartbeat
-from waymesh_operator.places.kubernetes.watches import LISTED_PER_S, Auditor, register, settings
+from waymesh_operator.places.kubernetes.watches import LISTED_PER_S, Auditor, NoMemories, register, settings
 from waymesh_operator.places.kubernetes.worker.inventory import DELETED, Inventory
 from waymesh_operator.resources.router import Ref
 
@@ -72,6 +72,40 @@ def test_kopf_keeps_no_copies_of_what_it_is_told() -> None:
     kept.diffbase_storage.store(body=told, patch=patch, essence=kopf.BodyEssence())
     kept.progress_storage.touch(body=told, patch=patch, value="now")
     assert not patch, "nothing is written"
+
+
+def test_kopf_remembers_nothing_of_an_object_after_its_event() -> None:
+    from kopf._cogs.structs.references import Resource
+    from kopf._core.actions.lifecycles import asap
+    from kopf._core.engines.indexing import OperatorIndexers
+    from kopf._core.reactor.processing import process_resource_event
+
+    registry, seen = registered()
+    memories = NoMemories()
+    kind = next(kind for kind in RESOURCES if kind.kind == "Address")
+    there = Resource(kind.group, kind.version, kind.plural, kind=kind.kind, namespaced=True)
+
+    async def tell(event: str | None, version: int) -> None:
+        await process_resource_event(
+            lifecycle=asap,
+            indexers=OperatorIndexers(),
+            registry=registry,
+            settings=settings(),
+            memories=memories,
+            memobase=kopf.Memo(),
+            resource=there,
+            raw_event={"type": event, "object": body("Address", "orders", version)},  # type: ignore[typeddict-item]
+            event_queue=asyncio.Queue(),
+        )
+
+    async def story() -> None:
+        await tell(None, 1)
+        await tell("MODIFIED", 2)
+        await tell("DELETED", 3)
+
+    asyncio.run(story())
+    assert seen == [(None, "orders"), ("MODIFIED", "orders"), ("DELETED", "orders")]
+    assert not list(memories.iter_all_memories())
 
 
 def test_handlers_pass_each_event_on() -> None:

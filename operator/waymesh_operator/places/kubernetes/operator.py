@@ -38,7 +38,7 @@ from waymesh_operator.routers.management import KeyFolder, Reach, SecureReach
 from .context import OperatorSettings
 from .lease import POD_MARK, Lease
 from .monitoring import Health, HealthServer, Heartbeat, Metrics, set_up
-from .watches import HEARTBEAT, Auditor, WatchGuard, register, settings
+from .watches import HEARTBEAT, Auditor, NoMemories, WatchGuard, register, settings
 
 log = logging.getLogger(__name__)
 BEAT_S = 20.0
@@ -218,6 +218,7 @@ class Operator:
             kopf.operator(
                 registry=registry,
                 settings=settings(),
+                memories=NoMemories(),
                 standalone=True,
                 clusterwide=not namespaces,
                 namespaces=namespaces,

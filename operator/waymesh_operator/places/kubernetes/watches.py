@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import kopf
+from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 from waymesh_operator.errors import KubeError, WaymeshError
 from waymesh_operator.kube import OWNED, PAGE, RESOURCES, ROUTER, SELECTOR, Kind, may_be_absent
@@ -92,6 +93,15 @@ class _NoProgress(kopf.ProgressStorage):
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
         return essence
+
+
+class NoMemories(ResourceMemories):
+    """kopf's memory of an object lasts for one event. Handlers of events use none of it, and it takes 0.9 KiB of each
+    object for as long as the object exists."""
+
+    async def recall(self, *args: Any, **options: Any) -> ResourceMemory:
+        """Return a memory that is not kept."""
+        return await super().recall(*args, **{**options, "ephemeral": True})
 
 
 def settings() -> kopf.OperatorSettings:
