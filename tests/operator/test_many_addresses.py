@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
@@ -11,7 +12,8 @@ import pytest
 
 from tests.operator.kit import NAMESPACE, Lab, run
 from waymesh_client.errors import ConnectionFailed
-from waymesh_operator.places.kubernetes.worker.status_writer import SUMMED
+from waymesh_operator.errors import KubeError
+from waymesh_operator.places.kubernetes.worker.status_writer import AT_ONCE, COUNTS_S, SUMMED, Statuses
 from waymesh_operator.planning import mesh
 from waymesh_operator.planning.status import addresses
 from waymesh_operator.router_entities import actions, entities, verdicts
@@ -215,6 +217,63 @@ def test_a_router_that_never_answers_after_it_was_changed_shows_in_the_statuses(
         lab.add("Address", "orders", prefix="orders", distribution="balanced")
         await lab.until(lambda: lab.condition("Ready") == ("False", "RouterNotAnswering"), failing=True)
         assert lab.condition("Ready", "Address", "orders")[0] == "False"
+
+    run(story)
+
+
+def test_many_statuses_are_written_by_few_tasks_and_share_what_is_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task for each, and conditions of its own, took more memory than the Addresses."""
+    tasks: list[int] = []
+    statuses: list[dict[str, Any]] = []
+    real = Statuses._write
+
+    async def write(it: Statuses, key: Any, status: dict[str, Any]) -> Any:
+        if key[0] == "Address":
+            tasks.append(len(asyncio.all_tasks()))
+            statuses.append(status)
+        return await real(it, key, status)
+
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        monkeypatch.setattr(Statuses, "_write", write)
+        for number in range(MANY):
+            lab.add("Address", f"new-{number}", prefix=f"new{number}", distribution="balanced")
+        await lab.settle()
+        written = lab.worker._place.statuses._written
+        assert len(written) >= MANY
+        lab.later(COUNTS_S)
+        lab.add("Address", "last", prefix="last", distribution="balanced")
+        await lab.settle()
+        written = lab.worker._place.statuses._written
+        assert {key[2] for key in written if key[0] == "Address"} == {"last"}, "what is long ago is forgotten"
+
+    run(story)
+    assert len(statuses) == MANY + 1
+    assert MANY > AT_ONCE + FEW
+    assert max(tasks) <= AT_ONCE + FEW
+    for part in ("conditions", "routers"):
+        items = [item for status in statuses for item in status[part]]
+        assert len({id(item) for item in items}) == len({str(item) for item in items})
+
+
+def test_a_status_that_cannot_be_written_does_not_stop_the_others() -> None:
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+
+        def refuse(verb: str, kind: str, name: str) -> None:
+            if (verb, kind) == ("status", "Address") and name in ("new-1", "new-2"):
+                raise KubeError(500, f"{name}: no")
+
+        lab.kube.fail = refuse
+        for number in range(MANY):
+            lab.add("Address", f"new-{number}", prefix=f"new{number}", distribution="balanced")
+        with pytest.raises(KubeError, match="new-1: no"):
+            await lab.settle()
+        ready = {number for number in range(MANY) if "conditions" in lab.status("Address", f"new-{number}")}
+        assert ready == set(range(MANY)) - {1, 2}
+        lab.kube.fail = lambda verb, kind, name: None
+        await lab.settle()
+        assert lab.condition("Ready", "Address", "new-1")[0] == "True"
 
     run(story)
 

@@ -51,7 +51,8 @@ def timestamp(moment: datetime) -> str:
 def rendered(
     conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """Render conditions for a status. A condition that has not changed since `before` keeps its time."""
+    """Render conditions for a status, which must not be changed. A condition that has not changed since `before` keeps
+    its time."""
     former = {item.get("type"): item for item in before.get("conditions") or ()}
     return [_one(condition, former.get(condition.type, {}), generation, now) for condition in conditions]
 
@@ -59,13 +60,20 @@ def rendered(
 def _one(condition: Condition, former: Mapping[str, Any], generation: int, now: datetime) -> dict[str, Any]:
     word = _WORDS[condition.holds]
     kept = former.get("lastTransitionTime") if former.get("status") == word else None
+    message = condition.message[:MESSAGE_LIMIT]
+    return _same(condition.type, word, generation, kept or timestamp(now), condition.reason, message)
+
+
+@functools.lru_cache(maxsize=1024)
+def _same(kind: str, word: str, generation: int, since: str, reason: str, message: str) -> dict[str, Any]:
+    """Return a condition. Equal ones are one object: thousands of resources have the same."""
     return {
-        "type": condition.type,
+        "type": kind,
         "status": word,
         "observedGeneration": generation,
-        "lastTransitionTime": kept or timestamp(now),
-        "reason": condition.reason,
-        "message": condition.message[:MESSAGE_LIMIT],
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
     }
 
 

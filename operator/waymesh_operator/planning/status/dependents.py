@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -59,8 +60,9 @@ class Row:
         """Whether the router has what the resource requests."""
         return self.state not in (REFUSED, LOST, MISSING, STARTING)
 
+    @functools.lru_cache(maxsize=1024)  # noqa: B019 - a row is a value
     def render(self) -> dict[str, Any]:
-        """The row in `.status.routers`."""
+        """The row in `.status.routers`, which must not be changed: equal ones are one object."""
         optional = {"lastError": self.error, "peer": self.peer, "since": self.since}
         return {"id": self.id, "operStatus": self.state} | {name: text for name, text in optional.items() if text}
 

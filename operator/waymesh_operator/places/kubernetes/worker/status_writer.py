@@ -77,7 +77,7 @@ class Statuses:
         """Update all statuses; returns that of the Router. `seen` is None if there is no Router, or an unreadable one.
         `unread`: why resources cannot be parsed.
 
-        Tries all, then raises the last KubeError if any failed.
+        Tries all, then raises the first KubeError if any failed.
         """
         now = self.world.now()
         wanted = await self.world.in_thread(functools.partial(self._wanted, resources, seen, objects, now))
@@ -88,20 +88,14 @@ class Statuses:
         changed = [(key, status) for key, status in wanted if (objects[key].get("status") or {}) != status]
         news = [(key, status) for key, status in changed if self._is_due(key, status, objects)]
         self.late = len(changed) - len(news)
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def write(key: Key, status: dict[str, Any]) -> KubeError | None:
-            async with gate:
-                return await self._write(key, status)
-
-        failures = await asyncio.gather(*(write(key, status) for key, status in news))
-        self._written = {key: at for key, at in self._written.items() if key in objects}
+        failures = await self._write_all(news)
+        self._written = {key: at for key, at in self._written.items() if self.world.clock() - at < COUNTS_S}
         await self._tell(
-            [(objects[key], status) for (key, status), failure in zip(news, failures) if failure is None],
+            [(objects[key], status) for key, status in news if key not in failures],
             objects.get(("Router", self.mesh.namespace, self.mesh.name)),
         )
-        for failure in failures:
-            if failure is not None and not failure.missing:
+        for failure in failures.values():
+            if not failure.missing:
                 raise failure
         return next((status for key, status in wanted if key[0] == "Router"), {})
 
@@ -131,6 +125,21 @@ class Statuses:
         if _without_volatile(before) != _without_volatile(status):
             return True
         return self.world.clock() - self._written.get(key, float("-inf")) >= COUNTS_S
+
+    async def _write_all(self, news: Iterable[Wanted]) -> dict[Key, KubeError]:
+        """Write statuses; returns what failed. As many tasks as requests at a time: one for each of thousands of
+        statuses takes more memory than the statuses."""
+        failures: dict[Key, KubeError] = {}
+        left = iter(news)
+
+        async def write() -> None:
+            for key, status in left:
+                failure = await self._write(key, status)
+                if failure is not None:
+                    failures[key] = failure
+
+        await asyncio.gather(*(write() for _ in range(AT_ONCE)))
+        return failures
 
     async def _write(self, key: Key, status: Mapping[str, Any]) -> KubeError | None:
         kind, namespace, name = key
