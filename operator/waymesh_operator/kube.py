@@ -173,6 +173,8 @@ class KubeClient(Protocol):
 COPY = "kubectl.kubernetes.io/last-applied-configuration"
 SHORT = 64
 """Maximum length of texts that objects share."""
+_REFERENCE = {"name"}
+"""What a reference to another object has, such as that of an Address to its Router."""
 
 
 def slim(body: Manifest) -> dict[str, Any]:
@@ -191,6 +193,8 @@ def _shared(value: Any) -> Any:
     if type(value) is str:
         return sys.intern(value) if len(value) <= SHORT else value
     if isinstance(value, dict):
+        if value.keys() == _REFERENCE and type(value["name"]) is str:
+            return _same(tuple(value.items()))
         return {sys.intern(name): _shared(inner) for name, inner in value.items()}
     return [_listed(item) for item in value] if isinstance(value, list) else value
 

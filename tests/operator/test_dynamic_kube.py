@@ -202,7 +202,13 @@ def test_what_is_kept_of_thousands_of_objects_is_shared() -> None:
                     "managedFields": [{"manager": "kubectl"}],
                     "annotations": {COPY: "{}", "mine": "1"},
                 },
-                "spec": {"prefix": name, "waypoint": True, "priority": 1, "list": [{"a": 1}, {"a": True}, {"a": None}]},
+                "spec": {
+                    "routerRef": {"name": "mesh"},
+                    "prefix": name,
+                    "waypoint": True,
+                    "priority": 1,
+                    "list": [{"a": 1}, {"a": True}, {"a": None}],
+                },
                 "status": {"conditions": [condition]},
             }
         )
@@ -213,5 +219,6 @@ def test_what_is_kept_of_thousands_of_objects_is_shared() -> None:
     assert one == first
     assert json.dumps(one["spec"]["list"]) == '[{"a": 1}, {"a": true}, {"a": null}]'
     assert one["status"]["conditions"][0] is other["status"]["conditions"][0]
+    assert one["spec"]["routerRef"] is other["spec"]["routerRef"]
     names = [{id(key) for key in body["spec"]} for body in (one, other)]
     assert names[0] == names[1]

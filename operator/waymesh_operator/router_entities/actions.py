@@ -171,6 +171,8 @@ def changed_attributes(wanted: Entity, live: Entity) -> dict[str, tuple[Any, Any
         if wanted.type == VHOST and name == "groups" and same_groups(live.attributes.get(name), value):
             continue
         attribute = table[name]
+        if value == attribute.default and live.attributes.get(name) is None:
+            continue
         present, desired = (
             attribute.default if v is None else convert(attribute, v) for v in (live.attributes.get(name), value)
         )

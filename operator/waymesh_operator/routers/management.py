@@ -30,6 +30,7 @@ from waymesh_operator.router_entities.actions import (
 from waymesh_operator.router_entities.names import ADDRESS, LOG, MANAGED_TYPES, QUIESCING, ROUTER, Entity
 from waymesh_operator.tls.certificates import Credential
 from waymesh_operator.tls.rollover import TlsView
+from waymesh_schema.entities import entity_type
 
 from .observed import VhostCounts
 
@@ -254,8 +255,17 @@ def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
     # Thousands of entities share the names of their attributes, two routers also the values.
     shared = {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in row.items()}
     if kind == ADDRESS:
-        shared = {key: value for key, value in shared.items() if value is not None}
+        shared = {key: value for key, value in shared.items() if _says(key, value)}
     return Entity(kind, sys.intern(name), shared)
+
+
+_DEFAULTS = {name: one.default for name, one in entity_type(ADDRESS).attributes.items() if name != "distribution"}
+
+
+def _says(name: str, value: Any) -> bool:
+    """Whether an attribute of an address says anything: not its default, which counts where it is missing, and not
+    what the entity says itself. Of thousands of addresses, this is nearly all that a router reports of them."""
+    return value is not None and value != _DEFAULTS.get(name) and name not in ("identity", "type", "name")
 
 
 _DENIALS = ("sessionDenied", "linksDenied", "maxMessageSizeDenied", "messagesDenied")

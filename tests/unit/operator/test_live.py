@@ -9,7 +9,7 @@ import pytest
 
 from waymesh_client.errors import ClientError, ConnectionFailed, ManagementError
 from waymesh_operator.errors import LiveError
-from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity
+from waymesh_operator.router_entities.actions import CreateEntity, DeleteEntity, UpdateEntity, changed_attributes
 from waymesh_operator.router_entities.names import ADDRESS, LOG, MANAGED_TYPES, Entity
 from waymesh_operator.routers.management import apply_entity, read_addresses, read_entities, read_router, set_draining
 
@@ -59,6 +59,23 @@ def test_entities_are_read_by_type_and_log_modules_are_called_alike() -> None:
     )
     assert [(e.type, e.name) for e in read_entities(client)] == [(ADDRESS, "x"), (LOG, "log/AGENT")]
     assert client.calls == [("query", kind) for kind in MANAGED_TYPES]
+
+
+def test_what_is_kept_of_a_live_address_is_what_differs_from_the_defaults() -> None:
+    """Routers report a dozen attributes of each; the operator compares them with the desired ones as before."""
+    plain = {"prefix": "a", "pattern": None, "distribution": "balanced", "waypoint": False, "expired": "reject"}
+    own = {"name": "k8s/default/Address/a", "identity": f"{ADDRESS}/k8s/default/Address/a", "type": f"org.{ADDRESS}"}
+    (kept,) = read_entities(Script({ADDRESS: [{**plain, **own}]}), [ADDRESS])
+    assert (kept.name, dict(kept.attributes)) == (own["name"], {"prefix": "a", "distribution": "balanced"})
+    assert changed_attributes(Entity(ADDRESS, kept.name, plain), kept) == {}
+    other = {**plain, "distribution": "closest", "waypoint": True, "ingressPhase": 0, "expired": "drop"}
+    (kept,) = read_entities(Script({ADDRESS: [{**other, **own}]}), [ADDRESS])
+    assert changed_attributes(Entity(ADDRESS, kept.name, other), kept) == {}
+    assert changed_attributes(Entity(ADDRESS, kept.name, plain), kept) == {
+        "distribution": ("closest", "balanced"),
+        "waypoint": (True, False),
+        "expired": ("drop", "reject"),
+    }
 
 
 def test_steps_become_management_requests() -> None:
