@@ -278,6 +278,26 @@ def test_a_status_that_cannot_be_written_does_not_stop_the_others() -> None:
     run(story)
 
 
+def test_what_two_routers_have_alike_is_kept_once() -> None:
+    def kept(lab: Lab, router: str, name: str) -> Any:
+        entities = lab.worker._place.routers.live[router]._entities or {}
+        return entities["router.config.address", f"k8s/ns/Address/{name}"]
+
+    async def story(lab: Lab) -> None:
+        await many(lab, FEW)
+        assert all(kept(lab, "mesh-0", f"a{k}") is kept(lab, "mesh-1", f"a{k}") for k in range(FEW))
+        lab.live("mesh-1").rows["router.config.address"]["k8s/ns/Address/a1"]["distribution"] = "multicast"
+        lab.later(60)
+        await lab.settle()
+        assert lab.status()["drift"]["repaired"] > 0, "what differs is seen"
+        assert kept(lab, "mesh-0", "a1") == kept(lab, "mesh-1", "a1")
+        lab.router(1)
+        await lab.settle()
+        assert lab.worker._place.routers.live["mesh-0"].beside is None
+
+    run(story)
+
+
 def events(lab: Lab, kind: str) -> list[str]:
     """What the Events about a kind say."""
     found = lab.kube.select("Event", NAMESPACE)

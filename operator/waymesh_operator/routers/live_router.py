@@ -17,7 +17,16 @@ from waymesh_operator.errors import LiveError
 from waymesh_operator.kube import SELECTOR
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction, MoveClients, RouterAction, UndrainRouter
-from waymesh_operator.router_entities.names import AUTOLINK, LINKROUTE, LISTENER, ROUTER, VHOST, Entity, leads_out
+from waymesh_operator.router_entities.names import (
+    ADDRESS,
+    AUTOLINK,
+    LINKROUTE,
+    LISTENER,
+    ROUTER,
+    VHOST,
+    Entity,
+    leads_out,
+)
 from waymesh_operator.tls.rollover import TlsView
 
 from .management import (
@@ -215,6 +224,8 @@ class LiveRouter:
         self.pod = pod
         self.tls = tls
         self.view = TlsView()
+        self.beside: LiveRouter | None = None
+        """Another router of the mesh. It has nearly the same addresses: those that are equal are the same objects."""
         self._reach = reach
         self._client = reach.client(pod.address, tls)
         self._entities: dict[tuple[str, str], Entity] | None = None
@@ -315,7 +326,7 @@ class LiveRouter:
         if result is None:
             self._entities.pop((action.entity.type, action.entity.name), None)
         else:
-            self._entities[result.type, result.name] = result
+            self._entities[result.type, result.name] = self._shared(result)
 
     def _read_states(self, now: float) -> None:
         """Read the state that changes without the operator: entities of types that connect to brokers or other
@@ -336,8 +347,15 @@ class LiveRouter:
         for entity in read:
             key = entity.type, entity.name
             known = former.get(key)
-            found[key] = known if known is not None and known.attributes == entity.attributes else entity
+            same = known is not None and known.attributes == entity.attributes
+            found[key] = known if known is not None and same else self._shared(entity)
         return found
+
+    def _shared(self, entity: Entity) -> Entity:
+        """Return an address as the equal object of the other router, if that has it."""
+        others = self.beside._entities if self.beside is not None and entity.type == ADDRESS else None
+        known = others.get((entity.type, entity.name)) if others else None
+        return known if known is not None and known.attributes == entity.attributes else entity
 
     def _read_containers(self) -> None:
         """Read which brokers are connected; only if there is a listener for them, as a router may have many

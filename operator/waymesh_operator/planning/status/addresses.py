@@ -3,7 +3,7 @@ which it depends has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -68,8 +68,8 @@ class _Basis:
     verdicts: Mapping[tuple[str, Ref], Verdict] = field(default_factory=dict)
     consumers: Mapping[Ref, int] = field(default_factory=dict)
     refused: Mapping[tuple[str, Key], str] = field(default_factory=dict)
-    # The entities of each router, by their identity: those that have not changed are the same objects.
-    live: Mapping[str, Mapping[int, Entity]] = field(default_factory=dict)
+    # The entities of each router: those that have not changed are the same objects.
+    live: Mapping[str, Sequence[Entity]] = field(default_factory=dict)
 
     def since(self, former: _Basis) -> frozenset[Ref]:
         """Return the Addresses for which something differs from a former basis."""
@@ -78,12 +78,16 @@ class _Basis:
             refs.update(key[1] for key, one in self.verdicts.items() if former.verdicts.get(key) is not one)
             refs.update(ref for _, ref in former.verdicts.keys() - self.verdicts.keys())
         keys = {key for (_, key), _ in self.refused.items() ^ former.refused.items()}
-        for router, entities in self.live.items():
-            before = former.live[router]
+        for router, present in self.live.items():
+            entities, before = _by_identity(present), _by_identity(former.live[router])
             keys.update(entities[one].key for one in entities.keys() - before.keys())
             keys.update(before[one].key for one in before.keys() - entities.keys())
         refs.update(resource_of(name) for _, name in keys)
         return frozenset(refs)
+
+
+def _by_identity(entities: Sequence[Entity]) -> dict[int, Entity]:
+    return dict(zip(map(id, entities), entities))
 
 
 def _basis(seen: MeshSnapshot | None) -> _Basis:
@@ -92,6 +96,6 @@ def _basis(seen: MeshSnapshot | None) -> _Basis:
     routers = seen.observed.mesh.routers
     starting = "" if routers else seen.desired.obstacles.starting
     shared = starting, list(routers), [(router.id, lost(router, seen)) for router in seen.desired.mesh.routers]
-    live = {name: dict(zip(map(id, router.entities), router.entities)) for name, router in routers.items()}
+    live = {name: router.entities for name, router in routers.items()}
     consumers = {ref: count for ref, count in seen.consumers.items() if count}
     return _Basis(shared, seen.desired.verdicts, consumers, seen.refused, live)

@@ -216,6 +216,9 @@ class Routers:
             elif tls is not None:
                 known[name] = Contact(LiveRouter(pod, tls, self._world.reach), self._world, self._wake)
         self._contacts = {name: known[name] for name in self.pods if name in known}
+        routers = list(self.live.values())
+        for router in routers:
+            router.beside = next((other for other in routers[:2] if other is not router), None)
 
     def _wake(self) -> None:
         self._world.inventory.changed(self._mesh)

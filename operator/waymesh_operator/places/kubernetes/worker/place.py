@@ -22,7 +22,7 @@ from waymesh_operator.resources.dependents import Resources
 from waymesh_operator.resources.router import Ref
 from waymesh_operator.router_entities.actions import DrainRouter, EntityAction
 from waymesh_operator.router_entities.credentials import USERS_FILE
-from waymesh_operator.router_entities.names import SERVICE_ACCOUNT_KEYS, leads_out
+from waymesh_operator.router_entities.names import ADDRESS, SERVICE_ACCOUNT_KEYS, leads_out
 from waymesh_operator.router_entities.tokens import UNKNOWN, ServiceAccountKeys
 from waymesh_operator.routers.live_router import pod_view
 from waymesh_operator.routers.observed import ObservedMesh, RouterState
@@ -301,7 +301,7 @@ def _is_moving(mesh: ObservedMesh) -> bool:
     which watches do not report."""
     if any(router.state is RouterState.SILENT for router in mesh.routers.values()):
         return True
-    entities = (entity for router in mesh.routers.values() for entity in router.entities)
+    entities = (one for router in mesh.routers.values() for one in router.entities if one.type != ADDRESS)
     return any(
         entity.attributes.get("operStatus") in ("attaching", "failed", "quiescing")
         or (leads_out(entity) and entity.attributes.get("connectionStatus") in ("CONNECTING", "FAILED"))
