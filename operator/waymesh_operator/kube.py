@@ -136,6 +136,8 @@ async def list_present(
 
 
 Manifest = Mapping[str, Any]
+Kept = Callable[[dict[str, Any]], dict[str, Any]] | None
+"""Returns what a list has in place of an object."""
 FIELD_MANAGER = "waymesh-operator"
 """Field manager of all fields that the operator sets, for all of its versions and replicas."""
 
@@ -147,11 +149,12 @@ class KubeClient(Protocol):
         """Read one object."""
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = "", kept: Kept = None
     ) -> list[dict[str, Any]]:
         """List the current objects of a kind (not from a cache that may be stale); None: in all namespaces.
 
-        `selector` selects by labels, `fields` by fields.
+        `selector` selects by labels, `fields` by fields. `kept`: returns what the list has in place of an object, as
+        soon as it was read: of thousands, copies of those that are known already would take much memory.
         """
 
     async def apply(self, manifest: Manifest, *, manager: str = FIELD_MANAGER, force: bool = True) -> dict[str, Any]:
@@ -271,16 +274,17 @@ class DynamicKube:
         return await self._ask("get", kind.kind, kind.path(namespace, name))
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = "", kept: Kept = None
     ) -> list[dict[str, Any]]:
-        """See KubeClient. Items get the apiVersion and kind that lists omit, and are `slim`."""
+        """See KubeClient. Items get the apiVersion and kind that lists omit, and are `slim` unless `kept` is given."""
+        keep = kept or slim
         items: list[dict[str, Any]] = []
         chosen = {"label_selector": selector, "field_selector": fields}
         query: dict[str, Any] = {"limit": PAGE, **{name: value for name, value in chosen.items() if value}}
         while True:
             page = await self._ask("get", kind.kind, kind.path(namespace), verb="list", **query)
             named = {"apiVersion": kind.api_version, "kind": kind.kind}
-            items += [slim({**item, **named}) for item in page.get("items", ())]
+            items += [keep({**item, **named}) for item in page.get("items", ())]
             query["_continue"] = page["metadata"].get("continue")
             if not query["_continue"]:
                 return items

@@ -24,6 +24,7 @@ from waymesh_operator.kube import (
     RESOURCES,
     SELECTOR,
     DynamicKube,
+    Kept,
     Kind,
     KubeClient,
     find_cluster,
@@ -219,9 +220,9 @@ class MinedKube:
         return await self._kube.get(kind, namespace, name)
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = "", kept: Kept = None
     ) -> list[dict[str, Any]]:
-        return await self._kube.list(kind, namespace, selector, fields=fields)
+        return await self._kube.list(kind, namespace, selector, fields=fields, kept=kept)
 
     async def apply(
         self, manifest: Mapping[str, Any], *, manager: str = FIELD_MANAGER, force: bool = True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from waymesh_operator.errors import KubeError
-from waymesh_operator.kube import FIELD_MANAGER, ROUTES, Kind, kind_of
+from waymesh_operator.kube import FIELD_MANAGER, ROUTES, Kept, Kind, kind_of
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]
@@ -42,13 +42,14 @@ class FakeKube:
         return copy.deepcopy(self._find((kind.kind, namespace, name)))
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = ""
+        self, kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = "", kept: Kept = None
     ) -> list[Object]:
         self._call("list", kind.kind, selector)
         if kind.kind in self.unknown_kinds:
             raise KubeError(404, f"no kind {kind.kind}")
         found = [body for key, body in self.objects.items() if key[0] == kind.kind and namespace in (None, key[1])]
-        return [copy.deepcopy(body) for body in found if _selected(body, selector) and _matches(body, fields)]
+        listed = (copy.deepcopy(body) for body in found if _selected(body, selector) and _matches(body, fields))
+        return [kept(body) if kept else body for body in listed]
 
     async def apply(self, manifest: Mapping[str, Any], *, manager: str = FIELD_MANAGER, force: bool = True) -> Object:
         wanted: Object = copy.deepcopy(dict(manifest))

@@ -78,10 +78,10 @@ def refuse(kube: FakeKube, status: int, *kinds: str, times: int = 1000) -> None:
 def refuse_namespaces(kube: FakeKube, *names: str) -> None:
     listed = kube.list
 
-    async def list_(kind: Kind, namespace: str | None = None, selector: str = "", *, fields: str = "") -> list[Any]:
+    async def list_(kind: Kind, namespace: str | None = None, selector: str = "", **options: Any) -> list[Any]:
         if namespace in names:
             raise KubeError(403, f"{kind.plural} is forbidden in the namespace {namespace}")
-        return await listed(kind, namespace, selector, fields=fields)
+        return await listed(kind, namespace, selector, **options)
 
     kube.list = list_  # type: ignore[method-assign]
 

@@ -114,6 +114,9 @@ def test_dynamic_lists_page_by_page_and_names_each_kind() -> None:
     async def story(kube: DynamicKube) -> None:
         found = await kube.list(SECRET, None, "waymesh.io/router")
         assert [(item["kind"], item["metadata"]["name"]) for item in found] == [("Secret", "a"), ("Secret", "b")]
+        known = {"kind": "Secret", "metadata": {"name": "known"}}
+        found = await kube.list(SECRET, None, "waymesh.io/router", kept=lambda body: known)
+        assert [item is known for item in found] == [True, True]
 
     against(handler, story)
 

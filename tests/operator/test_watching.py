@@ -75,6 +75,7 @@ def test_kopf_keeps_no_copies_of_what_it_is_told() -> None:
 
 
 def test_kopf_remembers_nothing_of_an_object_after_its_event() -> None:
+    from kopf._cogs.structs.ephemera import AnyMemo
     from kopf._cogs.structs.references import Resource
     from kopf._core.actions.lifecycles import asap
     from kopf._core.engines.indexing import OperatorIndexers
@@ -92,7 +93,7 @@ def test_kopf_remembers_nothing_of_an_object_after_its_event() -> None:
             registry=registry,
             settings=settings(),
             memories=memories,
-            memobase=kopf.Memo(),
+            memobase=AnyMemo(kopf.Memo()),
             resource=there,
             raw_event={"type": event, "object": body("Address", "orders", version)},  # type: ignore[typeddict-item]
             event_queue=asyncio.Queue(),
@@ -259,6 +260,36 @@ def test_a_kind_of_which_there_are_thousands_is_listed_less_often() -> None:
         assert "Address" not in await listed(1.0)
         assert {"Broker", "Pod"} <= await listed(0.1)
         assert "Address" in await listed(0.0, only_due=False)
+
+    run(story)
+
+
+def test_an_audit_has_no_copies_of_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of thousands of objects took more memory for a moment than all that is kept."""
+    listed: list[dict[str, Any]] = []
+    real = Inventory.audit
+
+    def audit(it: Inventory, kind: str, namespace: str | None, bodies: Any, began: float) -> Any:
+        listed.extend(bodies)
+        return real(it, kind, namespace, bodies, began)
+
+    async def story(lab: Lab) -> None:
+        lab.router(1)
+        for name in ("a", "b"):
+            lab.add("Address", name, prefix=name)
+        auditor = Auditor(lab.world)
+        await auditor.fill()
+        monkeypatch.setattr(Inventory, "audit", audit)
+        watchers, lab.kube.watchers = lab.kube.watchers, []
+        lab.add("Address", "b", prefix="c")
+        lab.kube.watchers = watchers
+        await auditor.once()
+        known = {body["metadata"]["name"]: body for body in listed if body["kind"] == "Address"}
+        assert known["a"] is lab.inventory.get("Address", NAMESPACE, "a")
+        assert known["b"]["spec"]["prefix"] == "c"
+        now = lab.inventory.get("Address", NAMESPACE, "b")
+        assert now is not None
+        assert now["spec"]["prefix"] == "c"
 
     run(story)
 

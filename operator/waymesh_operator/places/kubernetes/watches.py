@@ -289,7 +289,8 @@ class Auditor:
 
     async def _audit(self, kind: Kind, namespace: str | None) -> None:
         began = self.world.clock()
-        listed = await self.world.kube.list(kind, namespace, "" if kind in RESOURCES else SELECTOR)
+        selector, kept = "" if kind in RESOURCES else SELECTOR, self.world.inventory.kept
+        listed = await self.world.kube.list(kind, namespace, selector, kept=kept)
         self._due[kind.kind, namespace] = began + len(listed) / LISTED_PER_S
         news, lost = self.world.inventory.audit(kind.kind, namespace, listed, began)
         present = {key_of(body) for body in listed}

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from waymesh_operator.errors import KubeError
 from waymesh_operator.kube import RESOURCES, SELECTOR, Kind, KubeClient, slim
@@ -102,6 +102,11 @@ class Inventory:
             return False
         self._put(key, slim(body) if "managedFields" in body["metadata"] else body, version)  # lists are slim
         return True
+
+    def kept(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return what is kept of an object in a list: the stored one if its version is the same."""
+        known = self._objects.get(key_of(body))
+        return cast("dict[str, Any]", known.body) if known and known.version == version_of(body) else slim(body)
 
     def audit(
         self, kind: str, namespace: str | None, listed: Iterable[Object], began: float
