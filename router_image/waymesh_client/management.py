@@ -11,7 +11,7 @@ Type names may be short (`listener`) or long (`org.apache.qpid.dispatch.listener
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -91,20 +91,34 @@ class ManagementClient:
 
         `where` and `order_by` are sent as the properties `where` and `orderBy` of the QUERY (docs/management.md).
         """
+        pages = self.pages(entity_type, attributes, limit=limit, where=where, order_by=order_by)
+        rows = [row for page in pages for row in page]
+        return rows if limit is None else rows[:limit]
+
+    def pages(
+        self,
+        entity_type: str | None = None,
+        attributes: Sequence[str] = (),
+        *,
+        limit: int | None = None,
+        where: str | None = None,
+        order_by: str | None = None,
+    ) -> Iterator[list[dict[str, Any]]]:
+        """What `query` returns, page by page: each is requested when the one before was taken."""
         more = {name: text for name, text in (("where", where), ("orderBy", order_by)) if text}
-        rows: list[dict[str, Any]] = []
+        read = 0
         previous: list[Any] = []
         added = ["identity"] if attributes and "identity" not in attributes else []  # so that no two pages are equal
-        while limit is None or len(rows) < limit:
-            count = PAGE if limit is None else min(PAGE, limit - len(rows))
-            names, page = self._page(entity_type, [*attributes, *added], len(rows), count, more)
+        while limit is None or read < limit:
+            count = PAGE if limit is None else min(PAGE, limit - read)
+            names, page = self._page(entity_type, [*attributes, *added], read, count, more)
             if page == previous:  # a router without paging returns the same rows again
                 break
-            rows.extend({k: v for k, v in zip(names, values) if k not in added} for values in page)
+            read += len(page)
+            yield [{k: v for k, v in zip(names, values) if k not in added} for values in page]
             if len(page) != count:
                 break
             previous = page
-        return rows if limit is None else rows[:limit]
 
     def read(
         self, entity_type: str | None = None, *, name: str | None = None, identity: str | None = None

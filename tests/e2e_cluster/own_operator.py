@@ -263,6 +263,9 @@ class MinedRouter:
     def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[dict[str, Any]]:
         return self._client.query(entity_type, attributes)
 
+    def pages(self, entity_type: str | None = None) -> Iterator[list[dict[str, Any]]]:
+        return self._client.pages(entity_type)
+
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
         work = lambda: self._client.create(entity_type, attributes, name=name)  # noqa: E731
         done: dict[str, Any] = self._bomb.around_now(f"{self._address}: create {name}", work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cryptography import x509
@@ -77,6 +77,9 @@ class FakeRouter:
             links = self.rows.get(AUTOLINK, {})
             self.rows[AUTOLINK] = {name: row for name, row in links.items() if not row.get("quiescing")}
         return copy.deepcopy(list(self.rows.get(str(entity_type), {}).values()))
+
+    def pages(self, entity_type: str | None = None) -> Iterator[list[Row]]:
+        yield self.query(entity_type)
 
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> Row:
         self._called("create", str(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,9 @@ class FakeClient:
 
     def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[dict[str, Any]]:
         return self._router().rows(entity_type or "")
+
+    def pages(self, entity_type: str | None = None) -> Iterator[list[dict[str, Any]]]:
+        yield self.query(entity_type)
 
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
         router = self._router()

@@ -9,7 +9,7 @@ import socket
 import ssl
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,6 +40,9 @@ class LiveClient(Protocol):
 
     def query(self, entity_type: str | None = None, attributes: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Read all entities of a type, with the named attributes (all if none is named)."""
+
+    def pages(self, entity_type: str | None = None) -> Iterator[list[dict[str, Any]]]:
+        """What `query` returns with all attributes, page by page."""
 
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
         """Create an entity."""
@@ -178,19 +181,17 @@ NOT_FOUND, NOT_IMPLEMENTED = 404, 501
 
 def read_entities(client: LiveClient, types: Iterable[str] = MANAGED_TYPES) -> tuple[Entity, ...]:
     """Read all entities of these types, owned by us or not; none of a type unknown to the router. Raises LiveError."""
-    entities = []
+    entities: list[Entity] = []
     for kind in types:
         try:
-            rows = client.query(kind)
+            for page in client.pages(kind):  # rows take more memory than the entities of them
+                entities += [_entity(kind, row) for row in page]
         except ManagementError as error:
             if error.status != NOT_IMPLEMENTED:
                 raise LiveError(f"{kind}: {error}", refused=str(error)) from error
             continue
         except ClientError as error:
             raise LiveError(str(error)) from error
-        rows.reverse()
-        while rows:  # thousands of rows are not kept until all are read
-            entities.append(_entity(kind, rows.pop()))
     return tuple(entities)
 
 

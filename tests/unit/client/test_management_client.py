@@ -57,6 +57,16 @@ def test_query_reads_all_pages(client: ManagementClient, bench: Bench, server: F
     assert len(server.requests) == count // PAGE + 1
 
 
+def test_a_page_is_requested_when_the_one_before_was_taken(
+    client: ManagementClient, bench: Bench, server: FakeServer
+) -> None:
+    bench.links = [FakeLink(n) for n in range(PAGE + 1)]
+    pages = client.pages("router.link", ["identity"])
+    assert [row["identity"] for row in next(pages)] == [str(n) for n in range(PAGE)]
+    assert len(server.requests) == 1
+    assert list(pages) == [[{"identity": str(PAGE)}]]
+
+
 def test_equal_rows_of_many_pages_are_all_read(client: ManagementClient, bench: Bench) -> None:
     bench.links = [FakeLink(n) for n in range(2 * PAGE + 7)]
     assert client.query("router.link", ["linkType"]) == [{"linkType": None}] * (2 * PAGE + 7)

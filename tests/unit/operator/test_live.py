@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -33,6 +35,9 @@ class Script:
         self._call("query", entity_type)
         return list(self.rows.get(entity_type or "", ()))
 
+    def pages(self, entity_type: str | None = None) -> Iterator[list[dict[str, Any]]]:
+        yield from [[row] for row in self.query(entity_type)]
+
     def create(self, entity_type: str, attributes: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
         self._call("create", entity_type, name, dict(attributes))
         return {}
@@ -59,6 +64,29 @@ def test_entities_are_read_by_type_and_log_modules_are_called_alike() -> None:
     )
     assert [(e.type, e.name) for e in read_entities(client)] == [(ADDRESS, "x"), (LOG, "log/AGENT")]
     assert client.calls == [("query", kind) for kind in MANAGED_TYPES]
+
+
+def test_the_rows_of_a_page_are_not_kept() -> None:
+    """Those of thousands of addresses take more memory than what is made of them."""
+
+    class Row(dict[str, Any]):
+        pass
+
+    rows: list[weakref.ref[Row]] = []
+    kept: list[int] = []
+
+    class Pages(Script):
+        def pages(self, entity_type: str | None = None) -> Iterator[list[dict[str, Any]]]:
+            for number in range(5):
+                page: list[dict[str, Any]] = [Row(name=f"x{number}", prefix="p")]
+                rows.extend(map(weakref.ref, page))  # type: ignore[arg-type]
+                yield page
+                del page
+                gc.collect()
+                kept.append(sum(row() is not None for row in rows))
+
+    assert len(read_entities(Pages(), [ADDRESS])) == 5
+    assert max(kept) <= 1, "the page that is being read"
 
 
 def test_what_is_kept_of_a_live_address_is_what_differs_from_the_defaults() -> None:
