@@ -29,7 +29,7 @@ from waymesh_operator.router_entities.actions import (
     UndrainRouter,
     plan_entities,
 )
-from waymesh_operator.router_entities.names import STANDING_TYPES, Entity
+from waymesh_operator.router_entities.names import STANDING_TYPES, Entity, unowned
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
 
 from .actions import (
@@ -151,8 +151,8 @@ def drift(
     unmanaged = 0
     for router in desired.mesh.routers:
         live = observed.mesh.routers.get(router.id)
-        if foreign := [entity for entity in (live.entities if live else ()) if _foreign(entity)]:
-            known = {entity.key for entity in router.entities if not entity.owned}  # as thousands are
+        if foreign := [entity for entity in unowned(live.entities if live else ()) if _foreign(entity)]:
+            known = {entity.key for entity in unowned(router.entities)}
             unmanaged += sum(entity.key not in known for entity in foreign)
     return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
 
@@ -162,7 +162,7 @@ def _key(step: EntityAction) -> tuple[str, tuple[str, str]]:
 
 
 def _foreign(entity: Entity) -> bool:
-    return not entity.owned and entity.type not in STANDING_TYPES
+    return entity.type not in STANDING_TYPES
 
 
 def _live(observed: ObservedState, manifest: Manifest) -> Any:

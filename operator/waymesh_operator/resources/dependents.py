@@ -283,7 +283,7 @@ def _comparable_match(resource: Address | LinkRoute) -> tuple[bool, str]:
 def conflicts(addresses: Iterable[Address]) -> dict[Ref, Address]:
     """Return Addresses with the same match as an older Address of the same Router: loser → winner."""
     addresses = list(addresses)
-    if len({(a.router, *_comparable_match(a)) for a in addresses}) == len(addresses):
+    if len(set(map(_comparable_match, addresses))) == len(addresses):
         return {}  # nearly always: then thousands need not be sorted
     return _losers(addresses, lambda a: [(a.router, *_comparable_match(a))])
 

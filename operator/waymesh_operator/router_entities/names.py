@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -87,6 +87,11 @@ class Entity:
     def owned(self) -> bool:
         """Whether the entity was made for a resource, by its name."""
         return self.name.startswith(OWNED_PREFIX)
+
+
+def unowned(entities: Iterable[Entity]) -> list[Entity]:
+    """Return those that were not made for a resource, which are few among thousands."""
+    return [entity for entity in entities if not entity.name.startswith(OWNED_PREFIX)]
 
 
 _Numerous = TypeVar("_Numerous", Address, AutoLink, LinkRoute)
