@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.operator.kit import NAMESPACE, Lab, run
+from tests.operator.kit import MESH, NAMESPACE, Lab, resource, run
 from waymesh_client.errors import ConnectionFailed
 from waymesh_operator.errors import KubeError
+from waymesh_operator.places.kubernetes.worker.inventory import Parser
 from waymesh_operator.places.kubernetes.worker.status_writer import AT_ONCE, COUNTS_S, SUMMED, Statuses
 from waymesh_operator.planning import mesh
 from waymesh_operator.planning.status import addresses
@@ -276,6 +277,31 @@ def test_a_status_that_cannot_be_written_does_not_stop_the_others() -> None:
         assert lab.condition("Ready", "Address", "new-1")[0] == "True"
 
     run(story)
+
+
+def test_an_object_that_is_the_same_is_not_looked_into() -> None:
+    looked: Counter[str] = Counter()
+
+    class Body(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            looked[name] += 1
+            return super().__getitem__(name)
+
+    def address(name: str, **metadata: Any) -> Body:
+        made = resource("Address", name, prefix=name, distribution="balanced")
+        made["metadata"].update(uid=name, generation=1, **metadata)
+        return Body(made)
+
+    objects = {("Address", NAMESPACE, f"a{k}"): address(f"a{k}") for k in range(MANY)}
+    parser = Parser()
+    first = parser.resources(MESH, objects)
+    looked.clear()
+    assert parser.resources(MESH, objects) == first
+    assert not looked
+    objects["Address", NAMESPACE, "a1"] = address("a1", deletionTimestamp="2026-01-01T00:00:00Z")
+    left = parser.resources(MESH, objects)
+    assert parser.resources(MESH, objects) == left
+    assert len(left.addresses) == MANY - 1, "one that is being deleted is left out"
 
 
 def test_what_two_routers_have_alike_is_kept_once() -> None:
