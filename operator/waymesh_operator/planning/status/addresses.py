@@ -3,6 +3,7 @@ which it depends has changed."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -79,11 +80,18 @@ class _Basis:
             refs.update(ref for _, ref in former.verdicts.keys() - self.verdicts.keys())
         keys = {key for (_, key), _ in self.refused.items() ^ former.refused.items()}
         for router, present in self.live.items():
-            entities, before = _by_identity(present), _by_identity(former.live[router])
+            entities, before = _tails(present, former.live[router])
             keys.update(entities[one].key for one in entities.keys() - before.keys())
             keys.update(before[one].key for one in before.keys() - entities.keys())
         refs.update(resource_of(name) for _, name in keys)
         return frozenset(refs)
+
+
+def _tails(present: Sequence[Entity], former: Sequence[Entity]) -> tuple[dict[int, Entity], dict[int, Entity]]:
+    """Return entities by their identity, from the first on that is not the same: new ones are the last."""
+    same = list(map(operator.is_, present, former))
+    first = same.index(False) if False in same else len(same)
+    return _by_identity(present[first:]), _by_identity(former[first:])
 
 
 def _by_identity(entities: Sequence[Entity]) -> dict[int, Entity]:
