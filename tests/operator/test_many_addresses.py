@@ -18,6 +18,7 @@ from waymesh_operator.places.kubernetes.worker.status_writer import AT_ONCE, COU
 from waymesh_operator.planning import mesh
 from waymesh_operator.planning.status import addresses
 from waymesh_operator.router_entities import actions, entities, verdicts
+from waymesh_operator.router_entities.names import Entity
 
 pytestmark = pytest.mark.engine_independent
 
@@ -347,3 +348,14 @@ def test_what_happens_to_many_at_once_is_one_event(number: int) -> None:
             assert len(events(lab, "Address")) >= number
 
     run(story)
+
+
+def test_entities_before_the_first_that_is_not_the_same_are_not_compared() -> None:
+    alike = [Entity("router.config.address", f"a{k}") for k in range(MANY)]
+    new, other = Entity("router.config.address", "new"), Entity("router", "mesh-0")
+    present, former = addresses._tails((*alike, new, other), (*alike, other))
+    assert (list(present.values()), list(former.values())) == ([new, other], [other])
+    present, former = addresses._tails(tuple(alike), tuple(alike))
+    assert (present, former) == ({}, {})
+    present, former = addresses._tails(tuple(alike[:-1]), tuple(alike))
+    assert (list(present.values()), list(former.values())) == ([], alike[-1:])
