@@ -181,12 +181,12 @@ class CoreMachine(RuleBasedStateMachine):
         edges = [0, *sorted(min(c, len(body)) for c in cuts), len(body)]
         parts = [body[a:z] for a, z in itertools.pairwise(edges)]
         audience = [k for k in self.receivers() if k.address == address and may_get(k, link)]
-        delivery = Delivery(link.client.next_id, body, settled, link, audience, parts, address)
-        self.sent.append(delivery)
-        link.client.begin_delivery(delivery)
-        while whole and link.alive and link.open is not None and link.client.may_send > 0:
+        self.sent.append(Delivery(link.client.next_id, body, settled, link, audience, parts, address))
+        link.client.begin_delivery(self.sent[-1])
+        while whole and link.open is not None and link.client.may_send > 0:
             self.read_all()
-            if link.alive and link.client.may_send > 0:  # alive: the other side has not ended
+            whole = link in self.producers()  # the other side of a routed link has not ended
+            if whole and link.client.may_send > 0:
                 link.client.continue_delivery(link)
         self.read_all()
 
