@@ -74,6 +74,18 @@ def test_a_line_that_is_not_utf8_in_an_unknown_field_is_set_aside() -> None:
         assert (len(found.records), found.corrupt) == (1, 1)
 
 
+def test_a_record_is_one_line_whatever_else_its_file_has() -> None:
+    """Not two in a line, and not one in two lines, also where both together are as many lines as records."""
+    good = {"router": "A", "boot": 1_769_731_200_000, "seq": 1, "ts": 1_769_731_200_000_000}
+    first = json.dumps(good).encode()
+    begin, end = first.replace(b", ", b",\n", 1).split(b"\n")
+    for bad in ([first + first], [begin, end], [first + first, begin, end], [b'{"odd":', b'{"odd":1},' + first[1:]]):
+        for others in ([], [b"no record"]):
+            for last in ([b""], []):
+                found = parsed("delivery", [first, *bad, first, *others, *last])
+                assert (len(found.records), found.corrupt) == (2, len(bad) + len(others)), (bad, others)
+
+
 def test_a_file_that_unpacks_to_much_is_read_to_a_limit() -> None:
     from waymesh_analytics.store.parsing import unpack
 
