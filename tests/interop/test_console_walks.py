@@ -61,6 +61,12 @@ class Reader:
             self.page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         self.clicks += 1
 
+    def opens(self, title: str) -> None:
+        """Choose a page, and wait for it: what is typed before belongs to the page before."""
+        self.press(title, "nav")
+        current = "document.querySelector('nav [aria-current]')?.innerText"
+        wait_until(lambda: self.page.run(current) == title, DEADLINE_S, lambda: f"{title}: {self.page.run(current)}")
+
     def types(self, field: str, text: str) -> None:
         """Press a field, and type."""
         wait_until(lambda: self.page.run(f"Boolean(document.querySelector({field!r}))"), DEADLINE_S, field)
@@ -134,14 +140,14 @@ def test_each_question_is_answered_by_a_few_clicks(mesh: Mesh, reader: Reader) -
 
         # Who was denied?
         reader.begin()
-        reader.press("Policy", "nav")
+        reader.opens("Policy")
         reader.press("Who was denied what", "main")
         reader.sees("DENY sender", "user='anonymous'", "address='secret'")
         assert reader.clicks <= MOST_CLICKS
 
         # Close that client.
         reader.begin()
-        reader.press("Connections", "nav")
+        reader.opens("Connections")
         reader.types("input[type=search]", "thief")
         wait_until(lambda: "thief" in reader.first_row("connections"), DEADLINE_S, "its row")
         reader.press("", "[aria-label=connections] tbody")
@@ -154,7 +160,7 @@ def test_each_question_is_answered_by_a_few_clicks(mesh: Mesh, reader: Reader) -
         # Add an address, on all routers.
         prefixes = ("router.config.address", ["prefix"])
         reader.begin()
-        reader.press("Addresses", "nav")
+        reader.opens("Addresses")
         reader.press("Configure an address", "main")
         reader.types("form [name=prefix]", "news")
         reader.press("Create on all…")
