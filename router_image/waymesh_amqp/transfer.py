@@ -320,7 +320,7 @@ def take_transfer(session: Session, transfer: IncomingTransfer, p: cython.Py_ssi
         elif refuse_new_delivery(link, transfer):
             return
         link.credit -= 1
-        if link.credit <= 0 and link.replenish > 0:  # nothing may end before the sender has sent more
+        if link.credit <= 0 and link.replenish > 0:  # perhaps no delivery ends until the sender sends more
             link.flow_soon()
         link.delivery_count = serial_add(link.delivery_count, 1)
         link.outstanding += 1

@@ -33,7 +33,8 @@ GIVE_UP_S = 60.0
 
 
 class Transports(IOHandler):
-    """proton 0.40 fails when a connection's time is up in the same moment in which it has ended."""
+    """As in tests/kit/crowd.py, which a pod does not have: proton 0.40 fails when the timer of a connection is due in
+    the moment in which the connection ends."""
 
     def on_selectable_expired(self, event: Any) -> None:
         if event.selectable._transport is not None:

@@ -10,7 +10,7 @@ from tests.kit import frames
 from tests.kit.answering import Container, neighbour
 from tests.kit.groups import configure, message
 from tests.kit.long_turns import LINKS_A_SESSION, MOST, Case, Scene, drop
-from tests.kit.pump import core_hub
+from tests.kit.pump import Peer, core_hub
 from waymesh_router.core.edge.messages import TRACKING_ADDRESS, encode_tracking
 from waymesh_router.core.link_kinds import BALANCED
 from waymesh_router.core.memory_levels import HIGH, NORMAL
@@ -99,16 +99,7 @@ def _addresses_of_router(count: int) -> tuple[Scene, Callable[[], object]]:
     scene = Scene()
     configure(scene.hub)
     other = neighbour(scene.hub, "B", credit=0)
-    sender = scene.peer()
-    for number in range(count):
-        scene.core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
-        channel, handle = divmod(number, LINKS_A_SESSION)
-        if channel and not handle:
-            sender.end.feed(frames.begin(channel))
-        sender.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=f"q.{number}"))
-        sender.end.feed(frames.transfer(handle, message("a", 0), handle=handle, channel=channel))
-        scene.now_and_then(number)
-    scene.hub.turn()
+    _send_to_each(scene, count, message("a", 0))
     assert other.conn.data_out[0].undelivered() == count
     return scene, lambda: other.conn.eof("killed")
 
@@ -117,16 +108,7 @@ def _neighbour_credit(count: int) -> tuple[Scene, Callable[[], object]]:
     """Messages wait for the credit of another router, one at each address; it issues some."""
     scene = Scene()
     other = neighbour(scene.hub, "B", credit=0)
-    sender = scene.peer()
-    for number in range(count):
-        scene.core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
-        channel, handle = divmod(number, LINKS_A_SESSION)
-        if channel and not handle:
-            sender.end.feed(frames.begin(channel))
-        sender.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=f"q.{number}"))
-        sender.end.feed(frames.transfer(handle, handle=handle, channel=channel))
-        scene.now_and_then(number)
-    scene.hub.turn()
+    _send_to_each(scene, count)
     assert len(other.conn.waiting) == count
     return scene, lambda: other.end.feed(frames.credit(10, 2))
 
@@ -148,12 +130,7 @@ def _budget_free(count: int) -> tuple[Scene, Callable[[], object]]:
     budget.set_limits(1, MOST, MOST)
     budget.small = 0
     consumer = scene.receivers(1, lambda _: "q")
-    sender = scene.senders(count, lambda _: "q")
-    for number in range(count):
-        channel, handle = divmod(number, LINKS_A_SESSION)
-        sender.end.feed(frames.transfer(handle, handle=handle, channel=channel))
-        scene.now_and_then(number)
-    scene.hub.turn()
+    _send_on_each(scene, scene.senders(count, lambda _: "q"), count)
     assert len(budget.braked) == count
     budget.set_limits(MOST, MOST, MOST)
     budget.small = 0
@@ -220,17 +197,25 @@ def _lookups_lost(count: int) -> tuple[Scene, Callable[[], object]]:
     for session in interior.conn.sessions.values():
         interior.send(frames.flow(session.channel, incoming_window=MOST, outgoing_window=MOST))
     interior.peer.end.on_bytes = drop
-    client = scene.peer()
-    for number in range(count):
-        channel, handle = divmod(number, LINKS_A_SESSION)
-        if channel and not handle:
-            client.end.feed(frames.begin(channel))
-        client.end.feed(frames.attach_sender(f"s{number}", handle, channel=channel, address=f"q.{number}"))
-        scene.now_and_then(number)
-    scene.hub.turn()
-    assert client.conn.links == count
+    scene.senders(count, "q.{}".format)
     assert not scene.core.addresses.keys() & {"M0q.0", f"M0q.{count - 1}"}
     return scene, lambda: interior.conn.eof("killed")
+
+
+def _send_to_each(scene: Scene, count: int, data: bytes | None = None) -> None:
+    """A message for consumers of router B at each of many addresses."""
+    for number in range(count):
+        scene.core.remote_routers.add_consumers("B", f"M0q.{number}", BALANCED)
+    _send_on_each(scene, scene.senders(count, "q.{}".format), count, data)
+
+
+def _send_on_each(scene: Scene, sender: Peer, count: int, data: bytes | None = None) -> None:
+    """An unsettled message on each link of `Scene.senders`."""
+    for number in range(count):
+        channel, handle = divmod(number, LINKS_A_SESSION)
+        sender.end.feed(frames.transfer(handle, data, handle=handle, channel=channel))
+        scene.now_and_then(number)
+    scene.hub.turn()
 
 
 def _send_many(scene: Scene, count: int, data: bytes) -> None:

@@ -144,15 +144,16 @@ class RouterProcess:
 
     def peak_bytes(self) -> int:
         """The largest resident set so far, likewise."""
-        assert self.within is not None, BY_EXEC
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) << 10
+        return self._status_bytes("VmHWM")
 
     def file_bytes(self) -> int:
         """The part of the resident set that is pages of files, now: the kernel drops them where memory is limited."""
+        return self._status_bytes("RssFile")
+
+    def _status_bytes(self, name: str) -> int:
         assert self.within is not None, BY_EXEC
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssFile:")) << 10
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:")) << 10
 
     def cpu_s(self) -> float:
         """CPU seconds used so far, user and system."""

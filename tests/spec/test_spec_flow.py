@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.pump import Hub, Peer
+from waymesh_amqp.link import Link
 from waymesh_amqp.performatives import Detach, Flow, Transfer
 
 WRAP = 1 << 32
@@ -31,6 +32,15 @@ def pair(core: Hub, **over: Any) -> tuple[Peer, Peer]:
     return consumer, producer
 
 
+def sender_that_sent(mapped: Peer, count: int) -> Link:
+    """Our end of a link with a credit of 10, on which so many unsettled deliveries have arrived."""
+    mapped.send(frames.attach_sender())
+    for i in range(count):
+        mapped.send(frames.transfer(i))
+    link: Link = mapped.handler.links[0]
+    return link
+
+
 def fill(producer: Peer, count: int, first: int = 0, payload: bytes | None = None) -> None:
     for i in range(first, first + count):
         producer.send(frames.transfer(i, payload, settled=True))
@@ -52,10 +62,7 @@ def test_2_6_7_credit_is_counted_from_the_initial_delivery_count(mapped: Peer) -
 
 
 def test_2_6_7_credit_comes_back_when_deliveries_are_done_with(mapped: Peer) -> None:
-    mapped.send(frames.attach_sender())
-    link = mapped.handler.links[0]
-    for i in range(9):
-        mapped.send(frames.transfer(i))
+    link = sender_that_sent(mapped, 9)
     assert link.credit == 1
     link.return_credit()
     link.return_credit()
@@ -67,20 +74,14 @@ def test_2_6_7_credit_comes_back_when_deliveries_are_done_with(mapped: Peer) -> 
 
 def test_2_6_7_a_sender_without_credit_gets_back_each_one_at_once(mapped: Peer) -> None:
     """A consumer may settle nothing more until it has what the sender cannot send."""
-    mapped.send(frames.attach_sender())
-    link = mapped.handler.links[0]
-    for i in range(10):
-        mapped.send(frames.transfer(i))
+    link = sender_that_sent(mapped, 10)
     link.return_credit()
     (flow,) = flows(mapped.take())
     assert (flow.delivery_count, flow.link_credit) == (10, 1)
 
 
 def test_2_6_7_a_sender_that_uses_its_last_credit_gets_what_was_collected(mapped: Peer) -> None:
-    mapped.send(frames.attach_sender())
-    link = mapped.handler.links[0]
-    for i in range(9):
-        mapped.send(frames.transfer(i))
+    link = sender_that_sent(mapped, 9)
     link.return_credit()
     link.return_credit()
     assert mapped.take() == []

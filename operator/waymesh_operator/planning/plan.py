@@ -29,7 +29,7 @@ from waymesh_operator.router_entities.actions import (
     UndrainRouter,
     plan_entities,
 )
-from waymesh_operator.router_entities.names import STANDING_TYPES, Entity, unowned
+from waymesh_operator.router_entities.names import STANDING_TYPES, unowned
 from waymesh_operator.routers.observed import ObservedMesh, ObservedRouter, RouterState, Trouble
 
 from .actions import (
@@ -151,7 +151,8 @@ def drift(
     unmanaged = 0
     for router in desired.mesh.routers:
         live = observed.mesh.routers.get(router.id)
-        if foreign := [entity for entity in unowned(live.entities if live else ()) if _foreign(entity)]:
+        present = unowned(live.entities if live else ())
+        if foreign := [entity for entity in present if entity.type not in STANDING_TYPES]:
             known = {entity.key for entity in unowned(router.entities)}
             unmanaged += sum(entity.key not in known for entity in foreign)
     return Drift(len(found), unmanaged, frozenset(name for name, _ in found))
@@ -159,10 +160,6 @@ def drift(
 
 def _key(step: EntityAction) -> tuple[str, tuple[str, str]]:
     return step.router_id, step.entity.key
-
-
-def _foreign(entity: Entity) -> bool:
-    return entity.type not in STANDING_TYPES
 
 
 def _live(observed: ObservedState, manifest: Manifest) -> Any:

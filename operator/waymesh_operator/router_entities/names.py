@@ -90,7 +90,7 @@ class Entity:
 
 
 def unowned(entities: Iterable[Entity]) -> list[Entity]:
-    """Return those that were not made for a resource, which are few among thousands."""
+    """Return those that are not `owned`, without a call for each: they are few among thousands."""
     return [entity for entity in entities if not entity.name.startswith(OWNED_PREFIX)]
 
 

@@ -256,16 +256,16 @@ def _entity(kind: str, row: Mapping[str, Any]) -> Entity:
     # Thousands of entities share the names of their attributes, two routers also the values.
     shared = {sys.intern(key): sys.intern(value) if type(value) is str else value for key, value in row.items()}
     if kind == ADDRESS:
-        shared = {key: value for key, value in shared.items() if _says(key, value)}
+        shared = {key: value for key, value in shared.items() if _is_kept(key, value)}
     return Entity(kind, sys.intern(name), shared)
 
 
 _DEFAULTS = {name: one.default for name, one in entity_type(ADDRESS).attributes.items() if name != "distribution"}
 
 
-def _says(name: str, value: Any) -> bool:
-    """Whether an attribute of an address says anything: not its default, which counts where it is missing, and not
-    what the entity says itself. Of thousands of addresses, this is nearly all that a router reports of them."""
+def _is_kept(name: str, value: Any) -> bool:
+    """Whether an attribute of an address is kept: not a default, which counts where the attribute is missing, and not
+    name and type, which the entity has. So little is kept of each of thousands of addresses."""
     return value is not None and value != _DEFAULTS.get(name) and name not in ("identity", "type", "name")
 
 

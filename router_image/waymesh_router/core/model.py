@@ -222,6 +222,7 @@ class Address:
         self.treatment = treatment
         self.priority = -1
         self.config: Mapping[str, Any] | None = None
+        self.version = 0  # of the configuration that it has, see `AddressTable.version`
         self.consumers: list[RouterLink] = []  # local outgoing links
         self.lone: RouterLink | None = None  # no other consumer has credit, while deliveries wait; None: unknown
         self.producers: list[RouterLink] = []  # local incoming links
@@ -236,13 +237,14 @@ class Address:
         self.ways: list[Target] | None = None  # one target for each neighbour toward any; None: must be computed
         self.ways_from: dict[str, list[Target]] | None = None  # the same by ingress router, see target_lists.py
         self.order: list[Target] | None = None  # those to try first come first; None: must be computed
-        self.nearest_by = self.ordered = 0  # `ConsumerChoice.paths` then; see `target_lists.BY_LOAD`
+        self.nearest_by = self.ordered = 0  # `ConsumerChoice.paths` when they were computed; see `target_lists.BY_LOAD`
         self.subscriber: Callable[[Any, RouterLink], object] | None = None  # of the router itself, see own_messages.py
         self.exchange = self.dead = False  # the subscriber is an exchange; the address was removed
         self.turn = self.run = 0  # a consumer by its place, and how many more it gets: see `choice.pick_soonest`
-        self.usual = self.held_since = 0.0  # seconds in which its consumers settle one, 0: unknown; see `watched`
-        self.version = self.concurrency = 0  # see `AddressTable.version`, `concurrency_of`: configured; 0: unknown
+        self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
+        self.concurrency = 0  # deliveries that each consumer works on at a time, as configured; 0: unknown
         self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
+        self.held_since = 0.0
         self.paced: dict[RouterLink, None] | None = None  # the links to it that have a Pace
         self.hungry = False  # deliveries wait for its consumers somewhere in the mesh, see Demand
         self.pending: PendingQueue | None = None
@@ -312,8 +314,7 @@ class Queued:
         self.tag = b""  # link route: delivery-tag
         self.data = b""  # bytes that arrived and are still needed, without message-annotations
         self.later: list[bytes] | None = None  # bytes of further frames
-        self.size = 0
-        self.kept = 0  # what it counts in the budgets while it waits
+        self.size = self.kept = 0  # `kept`: what it counts in the budgets while it waits
         self.since = 0.0  # when it began to wait; 0: it did not
         self.expires = 0.0  # 0: never
         self.ttl_at = 0  # position of its ttl in `data`; 0: it needs no change
@@ -392,9 +393,8 @@ class Group:
     """Combines the outcomes of the branches of a multicast. Routing chapter "Message Settlement and Reliability"."""
 
     def __init__(self, link: RouterLink | None, did: cython.uint) -> None:
-        self.link = link
+        self.link, self.did = link, did
         self.delivery: Delivery | None = None
-        self.did = did
         self.waiting = self.rank = 0  # branches without an outcome; see `Settlement.branch_done`
         self.state = b""
         self.sealed = False  # no more branches will be added

@@ -160,12 +160,12 @@ def _whole(kind: str, data: bytes) -> pa.Table | None:
         table.validate(full=True)  # pyarrow takes texts that are not UTF-8
     except pa.ArrowInvalid:
         return None
-    return table if _are_of_a_line(data, len(table)) and _in_range(kind, table) else None
+    return table if _has_one_a_line(data, len(table)) and _in_range(kind, table) else None
 
 
-def _are_of_a_line(data: bytes, rows: int) -> bool:
-    """Whether each of the objects that pyarrow found is one line: it also takes two in a line, and one in two lines.
-    Within an object, no closing bracket is followed by a line feed and an opening one."""
+def _has_one_a_line(data: bytes, rows: int) -> bool:
+    """Whether each of the objects that pyarrow found is one line: pyarrow also takes two objects in a line, and one
+    that takes two lines. Within an object, no closing bracket is followed by a line feed and an opening one."""
     return data.count(b"}\n{") == rows - 1 and data.count(b"\n") == rows - 1 + data.endswith(b"\n")
 
 

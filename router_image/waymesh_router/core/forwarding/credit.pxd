@@ -21,6 +21,7 @@ cdef class CreditEvents:
     cdef readonly Pacing pacing
     cpdef on_credit(self, RouterLink out)
     cpdef send_freed(self)
+    cdef int serve(self, Address address) except -1
     cdef bint goes_on(self, RouterLink out) except -1
     cpdef bint end_expired(self) except -1
     cpdef tick_streams(self, double now)

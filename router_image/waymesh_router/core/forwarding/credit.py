@@ -73,9 +73,7 @@ class CreditEvents:
                 waiting = conn.waiting
                 conn.waiting = {}
                 for address in waiting:
-                    self.pending.drain_groups(address, False)
-                    if address.pending is not None:
-                        self.pending.await_credit(address)
+                    self.serve(address)
         elif out.address is not None:
             if out.address.pending is not None:
                 self.pending.drain_to(out.address, out)
@@ -86,15 +84,19 @@ class CreditEvents:
         if out.drain and not self.goes_on(out):
             out.finish_drain()
 
+    def serve(self, address: Address) -> None:
+        """What an address waits for may have changed: send what can be sent, and wait for the rest."""
+        self.pending.drain_groups(address, False)
+        if address.pending is not None:
+            self.pending.await_credit(address)
+
     def _serve_next(self, conn: RouterConnection, left: list[Address]) -> int:
         """A neighbour has issued credit: one of many addresses that wait for it may use it."""
         address = left.pop()
         if address not in conn.waiting:  # another one was served, or the connection has ended
             return 1
         del conn.waiting[address]
-        self.pending.drain_groups(address, False)
-        if address.pending is not None:
-            self.pending.await_credit(address)
+        self.serve(address)
         return ADDRESS_COST
 
     def goes_on(self, out: RouterLink) -> cython.bint:
@@ -111,9 +113,7 @@ class CreditEvents:
         if freed:
             spread.freed = {}
             for address in freed:
-                self.pending.drain_groups(address, False)
-                if address.pending is not None:
-                    self.pending.await_credit(address)
+                self.serve(address)
         self.pacing.run()
 
     def end_expired(self) -> cython.bint:

@@ -14,11 +14,11 @@ from waymesh_router.core.forwarding.exclusive import Exclusive, leader
 
 if cython.compiled:
     from cython.cimports.waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
-    from cython.cimports.waymesh_router.core.forwarding.target_lists import by_rank, load_of, rank_of
+    from cython.cimports.waymesh_router.core.forwarding.target_lists import LAST, by_rank, load_of, rank_of
     from cython.cimports.waymesh_router.core.link_kinds import CLOSEST
 else:
     from waymesh_router.core.forwarding.spread import is_full, limited, windows_hold
-    from waymesh_router.core.forwarding.target_lists import by_rank, load_of, rank_of
+    from waymesh_router.core.forwarding.target_lists import LAST, by_rank, load_of, rank_of
     from waymesh_router.core.link_kinds import CLOSEST
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 LIMITLESS = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 """Larger than any number of deliveries."""
-LAST = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFE)
-"""`rank_of` a router without room, for deliveries that windows do not limit."""
 NOBODY = cython.declare(cython.longlong, -0x7FFFFFFFFFFFFFFF)
 """Lower than any priority."""
 

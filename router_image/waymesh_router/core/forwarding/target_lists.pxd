@@ -1,6 +1,7 @@
 from waymesh_router.core.forwarding.annotations cimport Annotations
 from waymesh_router.core.model cimport Address, Node, RouterConnection, Target
 
+cdef long long LAST
 cdef list nearest(Address address, long long paths)
 cdef list ways(Address address, long long paths)
 cdef list ways_from(Address address, Annotations annotations, long long paths)
