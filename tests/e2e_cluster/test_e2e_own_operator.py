@@ -115,7 +115,8 @@ def test_operator_of_another_namespace_leaves_a_mesh_alone_until_the_first_has_e
         with own_operator(namespace, router_image, home="default") as second:
             text = f"operators of other namespaces look after all Routers: {namespace.name}"
             wait_until(lambda: text in second.probe("/readyz")[1], 120, "the second says so")
-            assert [event for event in namespace.events("mesh") if event["reason"] == "OtherOperator"]
+            told = lambda: "OtherOperator" in {event["reason"] for event in namespace.events("mesh")}  # noqa: E731
+            wait_until(told, 120, "an Event")
             assert second.leads()
             first.stop()
             wait_until(lambda: status_of(namespace, "Router", "mesh")["operator"] == "default", 120, "it takes over")
