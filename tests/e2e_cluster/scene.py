@@ -56,6 +56,13 @@ def waymesh(space: Namespace, *words: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def known_addresses(space: Namespace, pod: str) -> dict[str, dict[str, Any]]:
+    """The addresses that the router of a pod knows, by their keys. Others are told of a new one by messages, which take
+    a moment."""
+    rows = json.loads(waymesh(space, "manage", "-n", space.name, "--pod", pod, "query", "--type", "router.address"))
+    return {row["name"]: row for row in rows}
+
+
 class Mesh:
     """The Router `name` of a namespace and its pods."""
 

@@ -6,7 +6,7 @@ import time
 
 from tests.cluster.namespace import Namespace
 from tests.cluster.paths import say
-from tests.e2e_cluster.scene import Mesh, Traffic, resource
+from tests.e2e_cluster.scene import READY_S, Mesh, Traffic, known_addresses, resource
 from tests.kit.waiting import wait_until
 
 MESSAGES = 2000
@@ -46,9 +46,19 @@ def test_addresses_are_programmed_on_every_router(
     namespace.wait_condition("Address", "news", "Programmed")
     traffic = Traffic(namespace, operator_image, "news")
     traffic.receive("receiver-a", "receiver-b", "receiver-c")
+    wait_until(lambda: all_known(mesh, "news", 3), READY_S, "each router knows of all receivers")
     traffic.send(count=300)
     outcome = traffic.end()
     assert [report["received"] for report in outcome.receivers.values()] == [300, 300, 300]
+
+
+def all_known(mesh: Mesh, address: str, consumers: int) -> bool:
+    """Whether an address has so many consumers, and each router knows all routers that have some."""
+    tables = [known_addresses(mesh.namespace, pod) for pod in sorted(mesh.pods())]
+    rows = [table.get(f"M0{address}", {"subscriberCount": 0, "remoteCount": 0}) for table in tables]
+    having = sum(row["subscriberCount"] > 0 for row in rows)
+    others = [having - (row["subscriberCount"] > 0) for row in rows]
+    return sum(row["subscriberCount"] for row in rows) == consumers and [row["remoteCount"] for row in rows] == others
 
 
 def test_pods_boot_into_the_mesh_without_the_operator(operator: Namespace, namespace: Namespace) -> None:

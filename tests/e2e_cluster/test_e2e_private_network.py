@@ -17,13 +17,15 @@ from tests.brokers.process import PASSWORD, USER
 from tests.cluster.api import Object
 from tests.cluster.lifecycle import Cluster
 from tests.cluster.namespace import Namespace, condition_status
-from tests.e2e_cluster.scene import READY_S, Mesh, certificate, secret, waymesh
+from tests.e2e_cluster.scene import READY_S, Mesh, certificate, known_addresses, secret, waymesh
 from tests.kit.clients import Client
 from tests.kit.waiting import wait_until
 from waymesh_operator.places.kubernetes.context import HTTP_PORT, MANAGEMENT_PORT, MESH_PORT
 
 FOLDER = Path(__file__).parents[2] / "examples/private-network"
 QUEUE = "b2.event-queue"
+ROUTES = {"Cb2", "Db2"}
+"""The keys of the link route to the broker, one for each direction."""
 SERVER = 8000
 """The port of a server in a pod of the private network."""
 KNOCK = """\
@@ -120,6 +122,10 @@ def test_clients_use_a_broker_of_a_private_network(
     link = private.get("RouterLink", "public")
     assert link is not None
     assert (link["status"]["remoteMesh"], link["status"]["peers"]) == ("public", ["public-0"])
+    # The RouterLink is Ready when it is connected; only then the routers tell each other what is behind it.
+    wait_until(
+        lambda: known_addresses(namespace, "public-0").keys() >= ROUTES, READY_S, "public-0 knows the link route"
+    )
 
     pod = namespace.get("Pod", "public-0")
     assert pod is not None

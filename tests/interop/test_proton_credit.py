@@ -166,6 +166,7 @@ def test_a_consumer_without_credit_takes_no_presettled_message_from_others(line2
     near, far = stack.enter_context(Client(line2["A"].url)), stack.enter_context(Client(line2["B"].url))
     stalled = [near.receiver(address, name=fresh()), far.receiver(address, name=fresh())]
     ready = [near.receiver(address, count, name=fresh()), far.receiver(address, count, name=fresh())]
+    wait_consumers(line2["A"], address, 2, 1)
     sender = near.sender(address, presettled=True)
     for number in range(count):
         sender.send(number)
