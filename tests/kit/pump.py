@@ -96,6 +96,13 @@ class Hub:
                 if end is not None:
                     end.collect()
 
+    def finish(self) -> None:
+        """What turns without input do: the work in portions."""
+        portions = core_of(self).context.portions
+        while portions:
+            portions.run()
+            self.turn()
+
     def tick(self, seconds: float) -> None:
         """Let time pass for all connections."""
         self.now += seconds

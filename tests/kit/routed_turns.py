@@ -10,7 +10,9 @@ from tests.kit.answering import Container
 from tests.kit.demand_turns import DEMAND_CASES
 from tests.kit.long_turns import CASES, LINKS_A_SESSION, MOST, SETTINGS, Case, Scene, drop
 from tests.kit.pump import Peer
-from waymesh_amqp.performatives import Terminus
+from waymesh_amqp.errors import NOT_ALLOWED
+from waymesh_amqp.performatives import ErrorInfo, Terminus
+from waymesh_router.core.containers.autolink import ACTIVE, FAILED, LAST_FORBIDDEN_S
 
 ROUTE: Final = {"identity": "1", "direction": "both", "prefix": "b", "connection": "broker"}
 SESSIONS_OF: Final = 4
@@ -151,6 +153,41 @@ def _container_goes(count: int) -> Built:
     return scene, lambda: container.conn.eof("killed")
 
 
+def _autolinks(scene: Scene, count: int) -> None:
+    """Autolinks to a container, half of them incoming."""
+    for number in range(count):
+        direction = ("in", "out")[number % 2]
+        attrs = {"identity": f"{number}", "direction": direction, "address": f"q.{number}", "connection": "broker"}
+        scene.core.autolinks.add(attrs)
+
+
+def _autolinks_come(count: int) -> Built:
+    scene = Scene()
+    _autolinks(scene, count)
+    return scene, lambda: Container(scene.hub, settings=SETTINGS)
+
+
+def _autolinks_refused(count: int) -> Built:
+    """The delay of all of them is over at once."""
+    scene = Scene()
+    container = Container(scene.hub, settings=SETTINGS)
+    container.refusal = ErrorInfo(NOT_ALLOWED, "not now")
+    for turn in scene.turns(lambda: _autolinks(scene, count)):
+        turn()
+    assert all(auto.status == FAILED for auto in scene.core.autolinks.all())
+    scene.core.now += LAST_FORBIDDEN_S
+    return scene, lambda: scene.core.autolinks.tick(scene.core.now)
+
+
+def _autolinks_go(count: int) -> Built:
+    scene = Scene()
+    container = Container(scene.hub, settings=SETTINGS)
+    for turn in scene.turns(lambda: _autolinks(scene, count)):
+        turn()
+    assert all(auto.status == ACTIVE for auto in scene.core.autolinks.all())
+    return scene, lambda: container.conn.eof("killed")
+
+
 def _dynamic(count: int) -> Built:
     scene = RoutedScene()
     peer = scene.senders(count, "a/{}".format)
@@ -170,6 +207,9 @@ ALL_CASES: Final[Mapping[str, Case]] = {
     "routed-client": Case("a client is lost; its routed links", _links_of_client),
     "routes-there": Case("a container connects; link routes to it", _container_comes),
     "routes-gone": Case("a container is lost; link routes to it", _container_goes),
+    "autolinks-there": Case("a container connects; autolinks to it", _autolinks_come),
+    "autolinks-refused": Case("they are tried again; autolinks that a container has refused", _autolinks_refused),
+    "autolinks-gone": Case("a container is lost; autolinks to it", _autolinks_go),
     "dynamic": Case("a client attaches a receiver with a dynamic address; other links of its session", _dynamic),
     "routed-sessions": Case("their links are gone; sessions for routed links, a quarter as many", _sessions_idle),
 }

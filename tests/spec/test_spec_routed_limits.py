@@ -49,9 +49,9 @@ class Small:
 
     def answer_begin(self) -> None:
         channel = self.begun.pop(0)
-        self.look(
-            self.broker.exchange(frames.begin(channel=channel, remote_channel=channel, handle_max=self.handle_max))
-        )
+        self.broker.end.feed(frames.begin(channel=channel, remote_channel=channel, handle_max=self.handle_max))
+        self.hub.finish()
+        self.look(self.broker.frames())
 
     def refused(self) -> int:
         """Clients' links that were refused so far."""

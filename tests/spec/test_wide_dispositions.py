@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit import frames
 from tests.kit.frames import SENDER
-from tests.kit.pump import End, Peer, core_hub, core_of
+from tests.kit.pump import End, Peer, core_hub
 from waymesh_amqp.outcomes import ACCEPTED, modified
 from waymesh_amqp.performatives import Attach, Disposition, Transfer
 from waymesh_amqp.types import Described
@@ -48,16 +48,8 @@ def turns(peer: Peer, *data: bytes) -> list[int]:
         if used == 0 and peer.conn.budget > 0:
             break
     peer.hub.turn()
-    finish(peer)
+    peer.hub.finish()
     return left
-
-
-def finish(peer: Peer) -> None:
-    """What turns without input do: deliveries of links that have ended end in portions."""
-    portions = core_of(peer.hub).context.portions
-    while portions:
-        portions.run()
-        peer.hub.turn()
 
 
 def unsettled(peer: Peer) -> int:
@@ -157,7 +149,7 @@ def test_the_connection_is_lost_between_two_portions() -> None:
     consumer.conn.budget = 256
     assert consumer.conn.receive(memoryview(data), len(data)) == 0
     consumer.kill()
-    finish(producer)
+    producer.hub.finish()
     assert settled(producer).keys() == set(range(COUNT))
     assert unsettled(producer) == 0
 

@@ -106,7 +106,7 @@ class Core(Handler):
         self.demand = Demand(self.context, self.address_table, self.spread)
         self.endpoint_links = EndpointLinks(self.context, self.address_table, pending, multicast, self.link_registry)
         self.mesh_links = MeshLinks(self.context, self.link_registry)
-        self.containers = Containers(HeldAttaches(self.refuse_unanswered))
+        self.containers = Containers(HeldAttaches(portions, self.refuse_unanswered))
         self.autolinks = AutoLinks(
             self.context, self.address_table, self.containers, self.link_registry, self.endpoint_links, self.pacing
         )

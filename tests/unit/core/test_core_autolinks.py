@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from waymesh_amqp.errors import NOT_ALLOWED
 from waymesh_amqp.performatives import ErrorInfo
 from waymesh_router.core.containers.autolink import ACTIVE, ATTACHING, FAILED, INACTIVE, QUIESCING, AutoLink
 from waymesh_router.core.telemetry_hooks import TelemetryHooks
+
+MANY = 50
+"""More than a portion has."""
 
 
 class Telemetry(TelemetryHooks):
@@ -244,3 +248,80 @@ def test_a_refusal_whose_detach_does_not_come_is_ended_by_the_router(hub: Hub) -
     wait(hub, 0.1)
     assert link.detach is not None
     assert (auto.status, auto.last_error) == (FAILED, "refused by the container")
+
+
+# ---- many of them
+def add_many(hub: Hub) -> list[AutoLink]:
+    return [add(hub, identity=str(number), address=f"q.{number}") for number in range(MANY)]
+
+
+def statuses(autos: list[AutoLink]) -> dict[str, int]:
+    return dict(Counter(auto.status for auto in autos))
+
+
+def test_a_turn_attaches_and_tells_of_a_few_of_many(hub: Hub) -> None:
+    autos = add_many(hub)
+    container = Container(hub)
+    assert len(container.links) < MANY
+    assert core_of(hub).context.portions
+    hub.finish()
+    assert len(container.links) == MANY
+    assert statuses(autos) == {ACTIVE: MANY}
+    container.close(error=ErrorInfo("amqp:connection:forced", "broker stops"))
+    assert statuses(autos)[ACTIVE] > 0
+    hub.finish()
+    assert statuses(autos) == {INACTIVE: MANY}
+    assert {auto.last_error for auto in autos} == {"broker stops"}
+    assert not any(auto.ends for auto in autos)
+
+
+def test_a_container_that_comes_back_before_all_are_told_gets_links_of_the_same_names(hub: Hub) -> None:
+    autos = add_many(hub)
+    first = Container(hub)
+    hub.finish()
+    names = {link.attach.name for link in first.links}
+    first.peer.kill()
+    assert statuses(autos)[ACTIVE] > 0
+    again = Container(hub)
+    hub.finish()
+    assert {link.attach.name for link in again.links} == names
+    assert statuses(autos) == {ACTIVE: MANY}
+    assert [list(auto.ends) for auto in autos] == [[again.conn.id]] * MANY
+
+
+def test_one_that_is_removed_quiesced_or_added_before_its_turn_is_as_it_is_then(hub: Hub) -> None:
+    autos = add_many(hub)
+    container = Container(hub)
+    core = core_of(hub)
+    removed, quiesced = [auto for auto in autos if not auto.ends][-2:]
+    core.autolinks.remove(removed.attrs["identity"])
+    core.autolinks.quiesce(quiesced.attrs["identity"])
+    added = add(hub, identity="added", address="added")
+    assert added.status == ACTIVE
+    hub.finish()
+    assert (removed.ends, quiesced.ends) == ({}, {})
+    assert len(container.links) == MANY - 2 + 1
+
+
+def test_a_container_that_goes_before_all_are_attached_gets_no_more(hub: Hub) -> None:
+    autos = add_many(hub)
+    container = Container(hub)
+    attached = len(container.links)
+    container.peer.kill()
+    hub.finish()
+    assert len(container.links) == attached < MANY
+    assert statuses(autos) == {INACTIVE: MANY}
+
+
+def test_many_that_were_refused_are_tried_again_in_portions(hub: Hub) -> None:
+    autos = add_many(hub)
+    container = Container(hub)
+    container.refusal = ErrorInfo("amqp:not-found", "not yet")
+    hub.finish()
+    refused = [auto for auto in autos if auto.status == FAILED]
+    assert refused
+    container.refusal = None
+    wait(hub, 0.5)
+    assert 0 < statuses(autos)[FAILED] < len(refused)
+    hub.finish()
+    assert statuses(autos) == {ACTIVE: MANY}

@@ -7,7 +7,10 @@ from typing import Any
 
 from tests.kit.pump import core_hub
 from waymesh_router.core.attaching import Refusal
-from waymesh_router.core.link_routing.held import AT_ONCE, IN_VAIN, HeldAttaches
+from waymesh_router.core.link_routing.held import IN_VAIN, TRY_COST, HeldAttaches
+from waymesh_router.core.portions import COST_A_TURN, Portions
+
+A_TURN = COST_A_TURN // TRY_COST
 
 
 class Scene:
@@ -18,7 +21,8 @@ class Scene:
         self.there: Any = self.hub.peer().open().begin().conn
         self.client = SimpleNamespace(over=False)
         self.refused: list[str] = []
-        self.held = HeldAttaches(lambda lk, refusal: self.refused.append(lk.name))
+        self.portions = Portions()
+        self.held = HeldAttaches(self.portions, lambda lk, refusal: self.refused.append(lk.name))
         self.tried: list[str] = []
 
     def hold(self, name: str, then: str = "") -> None:
@@ -49,16 +53,38 @@ def test_they_are_tried_in_their_order_when_a_session_begins() -> None:
 
 def test_a_turn_tries_a_few_of_them() -> None:
     scene = Scene()
-    for number in range(AT_ONCE + 1):
+    for number in range(A_TURN + 1):
         scene.hold(str(number))
     scene.held.tick()
-    assert len(scene.tried) == AT_ONCE
-    scene.held.tick()
-    assert len(scene.tried) == AT_ONCE + 1
-    for number in range(AT_ONCE):
+    assert len(scene.tried) == A_TURN
+    scene.portions.run()
+    assert len(scene.tried) == A_TURN + 1
+    assert not scene.portions
+
+
+def test_after_some_in_vain_the_others_are_not_tried_until_a_session_begins() -> None:
+    scene = Scene()
+    for number in range(A_TURN):
         scene.hold(str(number), "hold")
     scene.held.tick()
-    assert len(scene.tried) == AT_ONCE + 1 + IN_VAIN
+    scene.portions.run()
+    assert scene.tried == [str(number) for number in range(IN_VAIN)]
+    assert not scene.portions
+    scene.held.session_begun(next(iter(scene.there.sessions.values())))
+    assert len(scene.tried) == 2 * IN_VAIN
+
+
+def test_if_a_session_begins_amid_a_round_it_goes_on() -> None:
+    scene = Scene()
+    for number in range(3):
+        scene.hold(f"forwarded {number}")
+    for number in range(2 * A_TURN):
+        scene.hold(f"held {number}", "hold")
+    scene.held.tick()
+    assert len(scene.tried) == A_TURN
+    scene.held.session_begun(next(iter(scene.there.sessions.values())))
+    scene.portions.run()
+    assert len(scene.tried) == A_TURN + IN_VAIN
 
 
 def test_links_that_have_ended_are_left_out() -> None:

@@ -186,6 +186,7 @@ def lines_of_credit(autolinks: int) -> list[int]:
             {"identity": f"x{number}", "direction": "in", "address": "q", "connection": "broker", "phase": 0}
         )
     broker = Broker(hub)
+    hub.finish()
     assert len(broker.links) == autolinks
     peer = consumer(hub, 1)
     flow = frames.credit(2)

@@ -69,8 +69,8 @@ class StubCore:
         self.budget = BufferBudget(self.context.portions)
         self.denied: dict[str, int] = {}
         unused: Any = None
-        containers = Containers(HeldAttaches(unused))
-        self.autolinks = AutoLinks(unused, unused, containers, unused, unused, unused)
+        containers = Containers(HeldAttaches(self.context.portions, unused))
+        self.autolinks = AutoLinks(self.context, unused, containers, unused, unused, unused)  # type: ignore[arg-type]
         self.linkroutes = LinkRoutes(self.context, unused, containers)  # type: ignore[arg-type]
         for number, name in enumerate(COUNTERS, start=1):
             setattr(self.counters, name, number)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ from waymesh_amqp.errors import AmqpError
 from waymesh_amqp.states import MAPPED, OPENED
 from waymesh_router.core.containers.autolink import ACTIVE, ATTACHING, AutoLink, AutoLinkEnd
 from waymesh_router.core.containers.registry import Place, places_of
+from waymesh_router.core.containers.retries import ATTACH_COST, LOOK_COST, Retries
 from waymesh_router.core.forwarding.annotations import local_annotations
 from waymesh_router.core.link_routing.sessions import SessionPending
+from waymesh_router.core.portions import Rounds, RoundsOfEach
 from waymesh_router.core.unsettled import no_delivery_in_progress
 
 if TYPE_CHECKING:
@@ -30,13 +33,24 @@ if TYPE_CHECKING:
 
 CREDIT_S = 2.0
 """Time for a container to return the credit of a quiescing link. Messages that it sends later are released."""
-REFUSED_S = 2.0
-"""Time for a container that refuses a link to detach it with an error."""
 NO_ADDRESS = "the answer of the container has no address"
+TELL_COST = 5
+"""Of an autolink of which telemetry is told, see `Portions`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Lost:
+    """A lost connection of a container. `reason`: that of the container, "" if it gave none."""
+
+    conn: RouterConnection
+    reason: str
 
 
 class AutoLinks:
     """All autolinks of a router, by identity of the entity.
+
+    A container may have thousands of them. When it comes or goes, or when attaches are to be tried again, each turn of
+    the event loop attaches, ends or tells of a few. Decision 0112.
 
     `quiesced` is called with the identity of an autolink when its last delivery has ended; the entity can be removed.
     """
@@ -59,10 +73,13 @@ class AutoLinks:
         self._all: dict[str, AutoLink] = {}
         self._by_place: dict[Place, dict[str, AutoLink]] = {}
         self._by_link: dict[int, AutoLinkEnd] = {}
-        self._failed: dict[AutoLinkEnd, None] = {}
-        self._refused: dict[AutoLinkEnd, float] = {}  # deadline for the container's detach
+        self._retries = Retries(context, self._attach)
         self._quiescing: dict[str, AutoLink] = {}
         self._unique = ""
+        portions = context.portions
+        self._attaches = RoundsOfEach(portions, "autolinks of a container", self._autolinks_of, self._attach_next)
+        self._losses = RoundsOfEach(portions, "autolinks of a lost container", self._autolinks_of_lost, self._lose_next)
+        self._removals = Rounds(portions, "quiescing autolinks", self._quiescing, self._remove_if_at_rest)
         self.quiesced: Callable[[str], None] = self.remove
 
     def __len__(self) -> int:
@@ -94,7 +111,7 @@ class AutoLinks:
         if auto.place is not None:
             self._by_place[auto.place].pop(identity, None)
         for end in list(auto.ends.values()):
-            self._forget(end)
+            self._retries.forget(end)
             if end.link is not None:
                 self._by_link.pop(end.link.id, None)
                 end.link.detach()
@@ -109,7 +126,7 @@ class AutoLinks:
         self._quiescing[identity] = auto
         auto.quiescing_since = self._context.now
         for end in auto.ends.values():
-            self._forget(end)
+            self._retries.forget(end)
             if end.status == ACTIVE and end.link is not None:
                 self._endpoints.retire(end.link)
         auto.refresh()
@@ -137,22 +154,44 @@ class AutoLinks:
 
     # ---- connections
     def container_opened(self, conn: RouterConnection) -> None:
-        """A connection of a container has opened: attach the links of its autolinks."""
-        for place in places_of(conn):
-            for auto in self._by_place.get(place, {}).values():
-                self._attach_all(auto)
+        """A connection of a container has opened: attach the links of its autolinks, in portions."""
+        if any(self._by_place.get(place) for place in places_of(conn)):
+            self._attaches.begin(conn)
 
     def container_closed(self, conn: RouterConnection, error: ErrorInfo | None) -> None:
         """The connection is lost. `error`: the container's reason, which says more than the errors of the links."""
-        for place in places_of(conn):
-            for auto in self._by_place.get(place, {}).values():
-                end = auto.ends.pop(conn.id, None)
-                if end is None:
-                    continue
-                self._forget(end)
-                if error is not None and conn.state != OPENED and error.condition:
-                    auto.last_error = error.description or error.condition
-                auto.refresh()
+        if any(self._by_place.get(place) for place in places_of(conn)):
+            told = error if conn.state != OPENED else None
+            reason = "" if told is None or not told.condition else told.description or told.condition
+            self._losses.begin(_Lost(conn, reason))
+
+    def _autolinks_of(self, conn: RouterConnection) -> list[AutoLink]:
+        return [auto for place in places_of(conn) for auto in self._by_place.get(place, {}).values()]
+
+    def _autolinks_of_lost(self, lost: _Lost) -> list[AutoLink]:
+        return self._autolinks_of(lost.conn)
+
+    def _attach_next(self, conn: RouterConnection, left: list[AutoLink]) -> int:
+        auto = left.pop()
+        if conn.over or self._all.get(auto.attrs["identity"]) is not auto or auto.quiescing or conn.id in auto.ends:
+            return LOOK_COST
+        self._attach_new(auto, conn)
+        return ATTACH_COST
+
+    def _lose_next(self, lost: _Lost, left: list[AutoLink]) -> int:
+        auto = left.pop()
+        end = auto.ends.get(lost.conn.id)
+        if end is None:
+            return LOOK_COST
+        self._lose(end)
+        if lost.reason:
+            auto.last_error = lost.reason
+        auto.refresh()
+        return TELL_COST
+
+    def _lose(self, end: AutoLinkEnd) -> None:
+        del end.auto.ends[end.conn.id]
+        self._retries.forget(end)
 
     def _attach_all(self, auto: AutoLink) -> None:
         """Attach a link on each connection of the container that does not have one."""
@@ -160,14 +199,21 @@ class AutoLinks:
             return
         for conn in list(self._containers.at(auto.place)):
             if conn.id not in auto.ends:
-                self._attach(auto.new_end(conn))
+                self._attach_new(auto, conn)
+
+    def _attach_new(self, auto: AutoLink, conn: RouterConnection) -> None:
+        """Attach a link on a connection that has none. If a connection is lost and another one opens before the
+        autolink is told, the link has the same name again."""
+        for end in [end for end in auto.ends.values() if end.conn.over]:
+            self._lose(end)
+        self._attach(auto.new_end(conn))
 
     def _attach(self, end: AutoLinkEnd) -> None:
         """Attach the link on one connection."""
         auto = end.auto
         if auto.quiescing or end.conn.over:
             return
-        self._forget(end)
+        self._retries.forget(end)
         end.status, end.retry_at = ATTACHING, math.inf
         try:
             if end.needs_own_session:
@@ -196,14 +242,9 @@ class AutoLinks:
             self._unique = f"{self._context.rng.getrandbits(48):012x}"
         return self._unique
 
-    def _forget(self, end: AutoLinkEnd) -> None:
-        """Cancel the expected detach and the retry of this end."""
-        self._failed.pop(end, None)
-        self._refused.pop(end, None)
-
     def _fail(self, end: AutoLinkEnd, condition: str, text: str) -> None:
         end.failed(condition, text, self._context.now)
-        self._failed[end] = None
+        self._retries.failed(end)
         attrs = end.auto.attrs
         self._context.log("ROUTER_CORE", "warning", f"autolink {attrs['direction']} {attrs['address']}: {text}")
 
@@ -215,7 +256,7 @@ class AutoLinks:
             return
         terminus = answer.source if end.auto.incoming else answer.target
         if terminus is None:
-            self._refused[end] = self._context.now + REFUSED_S
+            self._retries.refused(end)
             return
         end.not_granted = end.auto.not_granted(answer) if terminus.address else NO_ADDRESS
         if end.not_granted is not None:
@@ -254,7 +295,7 @@ class AutoLinks:
         if end is None:
             return
         end.link = None
-        refused = self._refused.pop(end, None) is not None
+        refused = self._retries.was_refused(end)
         if end.auto.quiescing or link.connection.over:
             return
         if end.status == ATTACHING and link.session.state != MAPPED:
@@ -268,13 +309,15 @@ class AutoLinks:
 
     def tick(self, now: float) -> None:
         """Retry failed links whose delay is over; to be called several times a second."""
-        for end in [end for end, until in self._refused.items() if now >= until]:
-            if end.link is not None:
-                end.link.detach()
-        for end in [end for end in self._failed if now >= end.retry_at]:
-            self._attach(end)
-        for identity in [identity for identity, auto in self._quiescing.items() if self._at_rest(auto)]:
+        self._retries.tick(now)
+        if self._quiescing:
+            self._removals.begin()
+
+    def _remove_if_at_rest(self, identity: str) -> int:
+        auto = self._quiescing.get(identity)
+        if auto is not None and self._at_rest(auto):
             self.quiesced(identity)
+        return ATTACH_COST
 
     def _at_rest(self, auto: AutoLink) -> bool:
         """Whether a quiescing autolink has no delivery in progress."""

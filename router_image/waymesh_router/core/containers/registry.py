@@ -86,11 +86,15 @@ class Containers:
         is none, and SessionPending if there may be one: a begin on the connection is not answered yet.
         """
         sessions = self._sessions.setdefault((conn.id, incoming), [])
-        sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
-        for session in sessions:
+        for session in reversed(sessions):  # the others are full, most of the time
             known = session.state == MAPPED or conn.role == ROUTE_CONTAINER  # routers take many links
-            if session.handles.lowest() < LINKS_A_SESSION and (not known or has_room(session)):
+            room = session.handles.lowest() < LINKS_A_SESSION and (not known or has_room(session))
+            if room and session.state in OPEN_STATES:
+                if session is not sessions[-1]:
+                    sessions.remove(session)
+                    sessions.append(session)
                 return session
+        sessions[:] = [session for session in sessions if session.state in OPEN_STATES]
         if conn.role == ROUTE_CONTAINER and any(s.state == BEGIN_SENT and not has_room(s) for s in sessions):
             raise SessionPending(conn)
         try:
