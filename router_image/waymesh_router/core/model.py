@@ -70,8 +70,7 @@ class RouterConnection(Connection):
         self.full = False  # `kept` is over its limit, see buffer_budget.py
         self.opened = 0  # bytes of its session windows beyond their usual size
         self.heads = 0  # bytes of `RouterLink.head` of all its links
-        self.last_delivery_at = 0.0
-        self.no_local = False
+        self.last_delivery_at, self.no_local = 0.0, False
         self.policy_vhost = ""  # policyVhost of its listener
         self.for_managers = False  # its listener has management: write
         self.access: Access | None = None  # what policy allows this client
@@ -130,13 +129,10 @@ class RouterLink(Link):
         self.awaited: dict[Address, int] | None = None  # deliveries wait for this link alone: see `Streams.wait_for`
         self.partner: RouterLink | None = None  # the other side of a routed link
         self.route: UpstreamLink | None = None  # of a routed link toward the container
-        self.held = 0  # on a link route: what the deliveries in `queue` count in the budgets
-        self.kept = 0  # incoming: what its waiting deliveries count in the budgets
-        self.full = False  # `kept` is over its limit, see buffer_budget.py
-        self.braked = False  # its session is held because of that
+        self.held = self.kept = 0  # what counts in the budgets: on a link route, `queue`; incoming, what waits of it
+        self.full = self.braked = False  # `kept` is over its limit, see buffer_budget.py; so its session is held
         self.client: str | None = None  # container-id for the no-local filter, see link_routing/no_local.py
-        self.stored = False  # returns messages from a fallback destination
-        self.retiring = False  # takes no more messages
+        self.stored = self.retiring = False  # returns messages from a fallback destination; takes no more messages
         self.container = False  # the peer is a route-container
         self.edge = False  # the peer is an edge router or, at an edge router, its interior router
         self.streaming = False  # between routers, for the messages of one sender, see forwarding/streams.py
@@ -243,8 +239,7 @@ class Address:
         self.turn = self.run = 0  # a consumer by its place, and how many more it gets: see `choice.pick_soonest`
         self.usual = 0.0  # seconds in which its consumers settle a delivery, see Spread; 0: unknown
         self.concurrency = 0  # deliveries that each consumer works on at a time, as configured; 0: unknown
-        self.watched = False  # Spread looks at its windows, as deliveries wait since `held_since`
-        self.held_since = 0.0
+        self.watched, self.held_since = False, 0.0  # Spread looks at its windows; deliveries wait since then
         self.paced: dict[RouterLink, None] | None = None  # the links to it that have a Pace
         self.hungry = False  # deliveries wait for its consumers somewhere in the mesh, see Demand
         self.pending: PendingQueue | None = None
@@ -291,6 +286,14 @@ class Address:
 class Queued:
     """The record of a delivery that waits for a consumer, has several consumers, or is for the router itself."""
 
+    # Interpreted, a record of more than 30 attributes has a dict instead: 2 kB, and twice the time to make it.
+    __slots__ = (
+        "address", "alone", "anew", "annotations", "arrival", "branches", "complete", "credited", "data", "delivery",
+        "did", "expires", "format", "gathers", "group", "head_size", "kept", "later", "link", "own", "place",
+        "priority", "rest", "rest_fields", "sample", "settled", "since", "size", "slot", "state", "tag", "target",
+        "to_routers", "ttl_at", "unstarted",
+    )
+
     def __init__(self, link: RouterLink | None, annotations: Annotations | None) -> None:
         self.link = link
         self.annotations: Annotations = annotations  # type: ignore[assignment]  # None on a link route: not read there
@@ -309,21 +312,18 @@ class Queued:
         self.anew = False  # a copy for another address, which enters the mesh here
         self.credited = False  # the sender's credit was returned although it still waits
         self.head_size = 0  # position of the message-annotations section in `data`
-        self.rest = b""  # link route: encoded fields of the first transfer from rcv-settle-mode on, and their number
-        self.rest_fields = 0
-        self.tag = b""  # link route: delivery-tag
+        # Link route: encoded fields of the first transfer from rcv-settle-mode on, their number; delivery-tag.
+        self.rest, self.rest_fields, self.tag = b"", 0, b""
         self.data = b""  # bytes that arrived and are still needed, without message-annotations
         self.later: list[bytes] | None = None  # bytes of further frames
         self.size = self.kept = 0  # `kept`: what it counts in the budgets while it waits
-        self.since = 0.0  # when it began to wait; 0: it did not
-        self.expires = 0.0  # 0: never
+        self.since = self.expires = 0.0  # when it began to wait, 0: it did not; when it expires, 0: never
         self.ttl_at = 0  # position of its ttl in `data`; 0: it needs no change
         self.complete = True  # all frames have arrived
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
-        self.place = 0  # in its PendingGroup
-        self.arrival = 0  # grows with each record: see QueuedSender.next_arrival
         self.to_routers = 0  # of several consumers: links to other routers that wait for credit
+        self.place = self.arrival = 0  # in its PendingGroup; grows with each record: see QueuedSender.next_arrival
         self.sample: Sample | None = None
 
     def payload(self) -> bytes:
