@@ -23,7 +23,6 @@ from waymesh_amqp.errors import (
 from waymesh_amqp.refused import is_refused
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcmp, memcpy
     from cython.cimports.waymesh_amqp.dispositions import check_state
     from cython.cimports.waymesh_amqp.reading import (
         check_end,
@@ -35,12 +34,21 @@ if cython.compiled:
         truncated,
     )
     from cython.cimports.waymesh_amqp.states import DETACH_SENT
-    from cython.cimports.waymesh_amqp.wire import Octets, octets, read_u32, serial_add, serial_gap, to_bytes
+    from cython.cimports.waymesh_amqp.wire import (
+        Octets,
+        copy,
+        equal,
+        octets,
+        read_u32,
+        serial_add,
+        serial_gap,
+        to_bytes,
+    )
 else:
     from waymesh_amqp.dispositions import check_state
     from waymesh_amqp.reading import check_end, list_body, list_count, number, skip, strict_flag, truncated
     from waymesh_amqp.states import DETACH_SENT
-    from waymesh_amqp.wire import Octets, octets, read_u32, serial_add, serial_gap, to_bytes
+    from waymesh_amqp.wire import Octets, copy, equal, octets, read_u32, serial_add, serial_gap, to_bytes
 
 if TYPE_CHECKING:
     from waymesh_amqp.link import Link
@@ -63,7 +71,7 @@ class IncomingTransfer:
         self.data = octets(b"")  # the buffer of the frame; the positions below are offsets into it
         self.layout_bytes = 0  # of the field list in `layout`, 0 for none; see `matches_last`
         if not cython.compiled:
-            self.layout = octets(b"")  # compiled, an array of C bytes
+            self.layout = memoryview(bytearray(LAYOUT_BYTES))  # compiled, an array of C bytes
         self.id_at = 0  # positions of fields in `layout`
         self.tag_at = 0
         self.rest_at = 0
@@ -110,9 +118,7 @@ class IncomingTransfer:
 
     def read(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
         """Read the field list at p of a frame in `data` that ends at `end`. Raises DecodeError."""
-        if not cython.compiled:
-            self.parse(p, end)
-        elif not self.matches_last(p, end):
+        if not self.matches_last(p, end):
             self.layout_bytes = 0
             self.parse(p, end)
             self.remember()
@@ -125,18 +131,18 @@ class IncomingTransfer:
         n: cython.Py_ssize_t = self.layout_bytes
         if n == 0 or end - p < n:
             return False
-        at: Octets = self.data + p
-        last: Octets = self.layout
-        if memcmp(at, last, self.id_at + 1) != 0:
+        b: Octets = self.data
+        if not equal(b, p, self.layout, 0, self.id_at + 1):
             return False
-        if at[self.tag_at] != last[self.tag_at] or at[self.tag_at + 1] != last[self.tag_at + 1]:
+        if not equal(b, p + self.tag_at, self.layout, self.tag_at, 2):
             return False
-        if memcmp(at + self.rest_at, last + self.rest_at, n - self.rest_at) != 0:
+        if not equal(b, p + self.rest_at, self.layout, self.rest_at, n - self.rest_at):
             return False
         self.at = p
         self.start = p + n
         self.end = end
-        self.delivery_id = read_u32(at, self.id_at + 1) if at[self.id_at] == 0x70 else at[self.id_at + 1]
+        p += self.id_at
+        self.delivery_id = read_u32(b, p + 1) if b[p] == 0x70 else b[p + 1]
         return True
 
     def remember(self) -> cython.void:
@@ -157,7 +163,7 @@ class IncomingTransfer:
             return
         self.tag_at = p - self.at
         self.rest_at = self.tag_at + 2 + self.tag_bytes
-        memcpy(self.layout, b + self.at, n)
+        copy(self.layout, 0, b, self.at, n)
         self.layout_bytes = n
 
     def parse(self, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:

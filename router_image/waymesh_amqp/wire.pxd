@@ -38,4 +38,7 @@ cdef inline void copy(WritableOctets dst, Py_ssize_t d, Octets src, Py_ssize_t s
     if n > 0:
         memcpy(&dst[d], &src[s], n)
 
+cdef inline bint equal(Octets a, Py_ssize_t p, Octets b, Py_ssize_t q, Py_ssize_t n) noexcept:
+    return memcmp(&a[p], &b[q], n) == 0
+
 cdef bint same(Octets b, Py_ssize_t p, Py_ssize_t end, bytes what) noexcept

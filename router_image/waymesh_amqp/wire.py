@@ -61,6 +61,10 @@ if not cython.compiled:  # compiled, wire.pxd has these as inline functions
         if n > 0:
             dst[d : d + n] = src[s : s + n]
 
+    def equal(a: memoryview, p: int, b: memoryview, q: int, n: int) -> bool:
+        """Whether a[p:p+n] == b[q:q+n]; both ranges exist."""
+        return a[p : p + n] == b[q : q + n]
+
 
 def same(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t, what: bytes) -> cython.bint:
     """Whether b[p:end] == what."""
