@@ -134,7 +134,7 @@ class IncomingTransfer:
         b: Octets = self.data
         if not equal(b, p, self.layout, 0, self.id_at + 1):
             return False
-        if not equal(b, p + self.tag_at, self.layout, self.tag_at, 2):
+        if b[p + self.tag_at] != 0xA0 or b[p + self.tag_at + 1] != self.tag_bytes:
             return False
         if not equal(b, p + self.rest_at, self.layout, self.rest_at, n - self.rest_at):
             return False

@@ -348,7 +348,7 @@ def pick_soonest(choice: ConsumerChoice, address: Address, annotations: Annotati
             continue
         if out.speed is None:
             choice.spread.measure_link(out)
-        each = out.speed.each if out.speed.each > 0.0 else usual
+        each = out.speed.each or usual
         rounds = out.unsettled + 1
         if out.window is not None and out.window.concurrency > 1:
             rounds = max(rounds / out.window.concurrency, 1.0)

@@ -99,25 +99,30 @@ class Spread:
             return
         if out.unsettled == 0:
             address.run = 0  # it can begin at once
+        now: cython.double = self.now
+        if out.window is None:  # most consumers
+            if done and out.usable():
+                out.speed.settled(now)
+                self.learn(address, out.speed, None)
+            return
         if done and out.usable():
-            now: cython.double = self.now
-            if out.window is not None and out.window.concurrency != concurrency_of(out):
+            if out.window.concurrency != concurrency_of(out):
                 out.window = None
                 self.measure_link(out)  # anew, as the configuration of the address has changed
                 self.freed[address] = None
             else:
                 self.learn_time(d, out)
-                if out.window is not None and d.at > 0.0:
+                if d.at > 0.0:
                     out.window.settled(now, d.at, out.unsettled + 1)
                 self.learn(address, out.speed, out.window)
         if out.window is not None and address.pending is not None and holds(out):
             self.freed[address] = None
 
     def learn_time(self, d: Delivery, out: RouterLink) -> None:
-        """A consumer has settled a delivery. If it is known how many it works on at a time, the time for one is that
-        from sending to settlement, of which it waited there while the consumer had more (Little's law)."""
+        """A consumer with a window has settled a delivery. If it is known how many it works on at a time, the time for
+        one is that from sending to settlement, of which it waited there while the consumer had more (Little's law)."""
         now: cython.double = self.now
-        if out.window is None or out.window.concurrency == 0:
+        if out.window.concurrency == 0:
             out.speed.settled(now)
         elif d.at > 0.0:
             took: cython.double = now - d.at
