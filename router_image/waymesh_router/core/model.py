@@ -286,7 +286,7 @@ class Address:
 class Queued:
     """The record of a delivery that waits for a consumer, has several consumers, or is for the router itself."""
 
-    # Interpreted, a record of more than 30 attributes has a dict instead: 2 kB, and twice the time to make it.
+    # Interpreted, a record of more than 30 attributes has a dict of its own instead, and takes twice the time to make.
     __slots__ = (
         "address", "alone", "anew", "annotations", "arrival", "branches", "complete", "credited", "data", "delivery",
         "did", "expires", "format", "gathers", "group", "head_size", "kept", "later", "link", "own", "place",

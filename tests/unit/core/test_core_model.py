@@ -114,4 +114,4 @@ def test_a_link_counts_what_waits_for_its_credit_alone(hub: Hub, link: RouterLin
 
 
 def test_a_waiting_record_has_no_dict() -> None:
-    assert not hasattr(Queued(None, None), "__dict__"), "thousands wait; on the interpreted engine a dict takes 2 kB"
+    assert not hasattr(Queued(None, None), "__dict__"), "thousands wait, and a dict takes time"
