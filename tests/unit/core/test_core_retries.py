@@ -113,6 +113,9 @@ def test_a_refused_one_is_ended_if_the_container_does_not(scene: Scene) -> None:
     scene.finish()
     assert all(end.detached == 1 for end in ends)
     assert young.detached == 0
+    scene.tick(REFUSED_S + 0.1)
+    assert not scene.portions, "the router waits for the detaches of the container, and ends none again"
+    assert scene.retries.was_refused(ends[0])
 
 
 def test_one_that_was_refused_is_known_when_it_is_detached(scene: Scene) -> None:

@@ -315,8 +315,9 @@ class AutoLinks:
 
     def _remove_if_at_rest(self, identity: str) -> int:
         auto = self._quiescing.get(identity)
-        if auto is not None and self._at_rest(auto):
-            self.quiesced(identity)
+        if auto is None or not self._at_rest(auto):
+            return LOOK_COST
+        self.quiesced(identity)
         return ATTACH_COST
 
     def _at_rest(self, auto: AutoLink) -> bool:

@@ -28,10 +28,11 @@ class Retries:
         self._context = context
         self._attach = attach
         self._failed: dict[AutoLinkEnd, None] = {}
-        self._refused: dict[AutoLinkEnd, float] = {}  # deadline for the container's detach
+        self._refused: set[AutoLinkEnd] = set()
+        self._deadlines: dict[AutoLinkEnd, float] = {}  # of refused ones, for the container's detach; oldest first
         self._next = math.inf  # no failed end is due before
         self._retries = Rounds(context.portions, "failed autolinks", self._failed, self._retry_if_due)
-        self._ends = Rounds(context.portions, "refused autolinks", self._refused, self._end_if_due)
+        self._ends = Rounds(context.portions, "refused autolinks", self._deadlines, self._end_if_due)
 
     def failed(self, end: AutoLinkEnd) -> None:
         """Attach the link again at `retry_at`."""
@@ -40,20 +41,27 @@ class Retries:
 
     def refused(self, end: AutoLinkEnd) -> None:
         """The container has refused the link: a detach with its reason should follow."""
-        self._refused[end] = self._context.now + REFUSED_S
+        self._refused.add(end)
+        self._deadlines[end] = self._context.now + REFUSED_S
 
     def was_refused(self, end: AutoLinkEnd) -> bool:
         """Whether the container refused the link that is now detached."""
-        return self._refused.pop(end, None) is not None
+        found = end in self._refused
+        self._end_refusal(end)
+        return found
 
     def forget(self, end: AutoLinkEnd) -> None:
         """Cancel the retry and the expected detach of this end."""
         self._failed.pop(end, None)
-        self._refused.pop(end, None)
+        self._end_refusal(end)
+
+    def _end_refusal(self, end: AutoLinkEnd) -> None:
+        self._refused.discard(end)
+        self._deadlines.pop(end, None)
 
     def tick(self, now: float) -> None:
         """Do what is due; to be called several times a second."""
-        if now >= next(iter(self._refused.values()), math.inf):
+        if now >= next(iter(self._deadlines.values()), math.inf):
             self._ends.begin()
         if now >= self._next:
             self._next = math.inf
@@ -69,8 +77,9 @@ class Retries:
         return ATTACH_COST
 
     def _end_if_due(self, end: AutoLinkEnd) -> int:
-        if self._context.now < self._refused.get(end, math.inf):
+        if self._context.now < self._deadlines.get(end, math.inf):
             return LOOK_COST
+        del self._deadlines[end]
         if end.link is not None:
             end.link.detach()
         return ATTACH_COST
