@@ -137,7 +137,7 @@ def number(b: Octets, p: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.lo
     if k == 0x52 and end - p >= 2:
         return b[p + 1] * 16 + 2
     if k == 0x70 and end - p >= 5:
-        wide = read_u32(b, p + 1)  # before it is multiplied; a cast costs the interpreted engine two calls
+        wide = read_u32(b, p + 1)  # before it is multiplied; cython.cast would cost the interpreted engine two calls
         return wide * 16 + 5
     return read_uint(b, p, end) * 16 + (skip(b, p, end) - p)
 

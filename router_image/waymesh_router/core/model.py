@@ -129,8 +129,8 @@ class RouterLink(Link):
         self.awaited: dict[Address, int] | None = None  # deliveries wait for this link alone: see `Streams.wait_for`
         self.partner: RouterLink | None = None  # the other side of a routed link
         self.route: UpstreamLink | None = None  # of a routed link toward the container
-        self.held = self.kept = 0  # what counts in the budgets: on a link route, `queue`; incoming, what waits of it
-        self.full = self.braked = False  # `kept` is over its limit, see buffer_budget.py; so its session is held
+        self.held = self.kept = 0  # bytes in the budgets: of `queue` on a link route; of what waits, if incoming
+        self.full = self.braked = False  # `kept` is over its limit, see buffer_budget.py; its session is held for that
         self.client: str | None = None  # container-id for the no-local filter, see link_routing/no_local.py
         self.stored = self.retiring = False  # returns messages from a fallback destination; takes no more messages
         self.container = False  # the peer is a route-container
@@ -323,7 +323,7 @@ class Queued:
         self.branches: list[Branch] | None = None  # its consumers, if several
         self.unstarted = 0  # consumers that wait for credit
         self.to_routers = 0  # of several consumers: links to other routers that wait for credit
-        self.place = self.arrival = 0  # in its PendingGroup; grows with each record: see QueuedSender.next_arrival
+        self.place = self.arrival = 0  # its place in its PendingGroup; its number, see QueuedSender.next_arrival
         self.sample: Sample | None = None
 
     def payload(self) -> bytes:

@@ -6,7 +6,7 @@ Dispatch book "Indirect Waypoints and Auto-Links", routing chapter "Connecting a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -40,9 +40,10 @@ TELL_COST = 5
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Lost:
-    """A lost connection of a container. `reason`: that of the container, "" if it gave none."""
+    """A lost connection of a container at one of its places. `reason`: that of the container, "" if it gave none."""
 
     conn: RouterConnection
+    place: Place
     reason: str
 
 
@@ -77,8 +78,8 @@ class AutoLinks:
         self._quiescing: dict[str, AutoLink] = {}
         self._unique = ""
         portions = context.portions
-        self._attaches = RoundsOfEach(portions, "autolinks of a container", self._autolinks_of, self._attach_next)
-        self._losses = RoundsOfEach(portions, "autolinks of a lost container", self._autolinks_of_lost, self._lose_next)
+        self._attaches = RoundsOfEach(portions, "autolinks of a container", self._at_opened, self._attach_next)
+        self._losses = RoundsOfEach(portions, "autolinks of a lost container", self._at_lost, self._lose_next)
         self._removals = Rounds(portions, "quiescing autolinks", self._quiescing, self._remove_if_at_rest)
         self.quiesced: Callable[[str], None] = self.remove
 
@@ -155,24 +156,27 @@ class AutoLinks:
     # ---- connections
     def container_opened(self, conn: RouterConnection) -> None:
         """A connection of a container has opened: attach the links of its autolinks, in portions."""
-        if any(self._by_place.get(place) for place in places_of(conn)):
-            self._attaches.begin(conn)
+        for place in places_of(conn):
+            if self._by_place.get(place):
+                self._attaches.begin((conn, place))
 
     def container_closed(self, conn: RouterConnection, error: ErrorInfo | None) -> None:
         """The connection is lost. `error`: the container's reason, which says more than the errors of the links."""
-        if any(self._by_place.get(place) for place in places_of(conn)):
-            told = error if conn.state != OPENED else None
-            reason = "" if told is None or not told.condition else told.description or told.condition
-            self._losses.begin(_Lost(conn, reason))
+        reason = ""
+        if error is not None and error.condition and conn.state != OPENED:
+            reason = error.description or error.condition
+        for place in places_of(conn):
+            if self._by_place.get(place):
+                self._losses.begin(_Lost(conn, place, reason))
 
-    def _autolinks_of(self, conn: RouterConnection) -> list[AutoLink]:
-        return [auto for place in places_of(conn) for auto in self._by_place.get(place, {}).values()]
+    def _at_opened(self, opened: tuple[RouterConnection, Place]) -> Collection[AutoLink]:
+        return self._by_place[opened[1]].values()
 
-    def _autolinks_of_lost(self, lost: _Lost) -> list[AutoLink]:
-        return self._autolinks_of(lost.conn)
+    def _at_lost(self, lost: _Lost) -> Collection[AutoLink]:
+        return self._by_place[lost.place].values()
 
-    def _attach_next(self, conn: RouterConnection, left: list[AutoLink]) -> int:
-        auto = left.pop()
+    def _attach_next(self, opened: tuple[RouterConnection, Place], left: list[AutoLink]) -> int:
+        auto, conn = left.pop(), opened[0]
         if conn.over or self._all.get(auto.attrs["identity"]) is not auto or auto.quiescing or conn.id in auto.ends:
             return LOOK_COST
         self._attach_new(auto, conn)
@@ -202,8 +206,8 @@ class AutoLinks:
                 self._attach_new(auto, conn)
 
     def _attach_new(self, auto: AutoLink, conn: RouterConnection) -> None:
-        """Attach a link on a connection that has none. If a connection is lost and another one opens before the
-        autolink is told, the link has the same name again."""
+        """Attach a link on a connection that has none. Ends of lost connections of which the autolink was not told yet
+        are removed first: so the link of the next connection has the same name."""
         for end in [end for end in auto.ends.values() if end.conn.over]:
             self._lose(end)
         self._attach(auto.new_end(conn))
