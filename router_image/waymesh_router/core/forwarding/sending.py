@@ -137,7 +137,7 @@ def is_simple(q: Queued) -> cython.bint:
     )
 
 
-def is_plain_copy(q: Queued) -> cython.bint:
+def is_plain(q: Queued) -> cython.bint:
     """Whether a queued delivery is pre-settled, complete, in one piece, and sent as it came."""
     return q.settled and q.complete and q.later is None and q.ttl_at == 0 and not q.state and q.sample is None
 
@@ -223,8 +223,8 @@ class QueuedSender:
         settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
         if not settled and branch is None and is_simple(q) and out.max_message_size == 0:
             self.send_simple(q, out)
-        elif branch is not None and is_plain_copy(q) and out.max_message_size == 0:
-            self.send_copy(q, out, branch)
+        elif settled and is_plain(q) and out.max_message_size == 0:
+            self.send_plain(q, out, branch)
         else:
             self.send_any(q, out, branch, settled)
 
@@ -285,18 +285,19 @@ class QueuedSender:
             if lk.kind != ENDPOINT or lk.edge:
                 self.return_credit(q)
 
-    def send_copy(self, q: Queued, out: RouterLink, branch: Branch) -> None:
-        """`send` of a pre-settled message of which nothing is unusual, to one of several consumers."""
+    def send_plain(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
+        """`send` of a pre-settled message of which nothing is unusual."""
         data: bytes = q.data
         ann: bytes = outgoing_annotations(out, q.annotations)
         head: cython.Py_ssize_t = q.head_size if ann else 0
         send_first(out, True, False, octets(data), 0, head, ann, head, len(data), q.format)
         self.settlement.counters.count_out(q.address, out)
         out.presettled += 1
-        branch.started = True
+        if branch is not None:
+            branch.started = True
         q.unstarted -= 1
         if q.unstarted == 0:
-            q.drop_data()
+            q.data = b""
             self.all_started(q)
             self.return_credit(q)
 
