@@ -25,8 +25,8 @@ cdef class QueuedSender:
     cdef bint track_incoming(self, Queued q, RouterLink lk) except -1
     cdef int send(self, Queued q, RouterLink out, Branch branch) except -1
     cdef int send_any(self, Queued q, RouterLink out, Branch branch, bint settled) except -1
-    cdef int send_simple(self, Queued q, RouterLink out) except -1
-    cdef int send_plain(self, Queued q, RouterLink out, Branch branch) except -1
+    cdef int send_simple_unsettled(self, Queued q, RouterLink out) except -1
+    cdef int send_simple_settled(self, Queued q, RouterLink out, Branch branch) except -1
     cdef send_parts(self, Queued q, RouterLink out)
     cdef int track_outgoing(self, Queued q, RouterLink out, unsigned int oid, Branch branch) except -1
     cdef int all_started(self, Queued q) except -1
@@ -38,8 +38,8 @@ cdef class QueuedSender:
 cdef unsigned int send_with_state(RouterLink out, bint settled, bint more, bytes data, unsigned int form, bytes state) except? 0xffffffff
 cdef bint enough_wait_for(QueuedSender sender, RouterLink out, RouterLink lk) except -1
 cdef goes_on(Queued q, RouterLink out, Branch branch, bint settled)
-cdef bint is_simple(Queued q) except -1
-cdef bint is_plain(Queued q) except -1
+cdef bint is_simple_unsettled(Queued q) except -1
+cdef bint is_simple_settled(Queued q) except -1
 cdef long long size_on(RouterLink out, Queued q) except -1
 cdef bytes outgoing_annotations(RouterLink out, Annotations annotations)
 cdef unsigned int send_scanned(RouterLink lk, RouterLink out, bint settled, Annotations annotations, Sections sections, IncomingTransfer transfer) except? 0xffffffff

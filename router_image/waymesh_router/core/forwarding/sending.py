@@ -123,8 +123,8 @@ def goes_on(q: Queued, out: RouterLink, branch: Branch | None, settled: cython.b
         lk.session.hold_window(out)
 
 
-def is_simple(q: Queued) -> cython.bint:
-    """Whether a queued delivery is complete, in one piece, for one consumer, and sent as it came."""
+def is_simple_unsettled(q: Queued) -> cython.bint:
+    """Whether a queued delivery is unsettled, complete, in one piece, for one consumer, and sent as it came."""
     return (
         q.complete
         and q.later is None
@@ -137,7 +137,7 @@ def is_simple(q: Queued) -> cython.bint:
     )
 
 
-def is_plain(q: Queued) -> cython.bint:
+def is_simple_settled(q: Queued) -> cython.bint:
     """Whether a queued delivery is pre-settled, complete, in one piece, and sent as it came."""
     return q.settled and q.complete and q.later is None and q.ttl_at == 0 and not q.state and q.sample is None
 
@@ -221,10 +221,10 @@ class QueuedSender:
     def send(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """Send all bytes that have arrived of a delivery to a ready link; `branch` for one of several consumers."""
         settled: cython.bint = q.settled or out.snd_settle_mode == SETTLED_MODE
-        if not settled and branch is None and is_simple(q) and out.max_message_size == 0:
-            self.send_simple(q, out)
-        elif settled and is_plain(q) and out.max_message_size == 0:
-            self.send_plain(q, out, branch)
+        if not settled and branch is None and is_simple_unsettled(q) and out.max_message_size == 0:
+            self.send_simple_unsettled(q, out)
+        elif is_simple_settled(q) and out.max_message_size == 0:
+            self.send_simple_settled(q, out, branch)
         else:
             self.send_any(q, out, branch, settled)
 
@@ -265,7 +265,7 @@ class QueuedSender:
         if q.unstarted == 0:
             self.return_credit(q)
 
-    def send_simple(self, q: Queued, out: RouterLink) -> None:
+    def send_simple_unsettled(self, q: Queued, out: RouterLink) -> None:
         """`send` of an unsettled delivery of which nothing is unusual, to its only consumer."""
         d: Delivery = q.delivery  # type: ignore[assignment]  # it is unsettled
         lk: RouterLink | None = q.link
@@ -285,7 +285,7 @@ class QueuedSender:
             if lk.kind != ENDPOINT or lk.edge:
                 self.return_credit(q)
 
-    def send_plain(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
+    def send_simple_settled(self, q: Queued, out: RouterLink, branch: Branch | None) -> None:
         """`send` of a pre-settled message of which nothing is unusual."""
         data: bytes = q.data
         ann: bytes = outgoing_annotations(out, q.annotations)
